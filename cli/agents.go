@@ -66,7 +66,7 @@ X-Signature: sha256=HEX, the HMAC-SHA256 of the body with the secret that is pri
 	return c.Command
 }
 
-// toolsOfPrograms says what an agent can do about what a program hands over.
+// toolsOfPrograms says which tools an agent has for messages from programs.
 const toolsOfPrograms = `
 To messages from programs a gateway gives four tools: web search and extraction, pictures, and questions. That is right
 for text that may come from anywhere. If you trust the program, two lines in the gateway's config.yaml give it more:
@@ -100,7 +100,7 @@ func newAgentsRotateCmd(a *app) *cobra.Command {
 	return c.Command
 }
 
-// newCaller asks for credentials of a program, and prints its lines on stdout and everything else on stderr.
+// newCaller asks for a program's credentials. It prints their lines on stdout and everything else on stderr.
 func newCaller(ctx context.Context, c operation[manage.CallerFor, manage.CallerMade], in manage.CallerFor, done, next string) error {
 	a := c.app
 	m, err := ask(ctx, a, c.op, in)

@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// triedWithin bounds how long the service manager, and who typed the start, waits for bots whose networks do not answer.
+	// triedWithin bounds how long the service manager, and the person who started the server, wait for bots whose
+	// networks do not answer.
 	triedWithin = 10 * time.Second
 	// lookAgain is the pause between two looks at the bots.
 	lookAgain = 50 * time.Millisecond
@@ -38,7 +39,7 @@ func (s *serving) announce(stop context.Context, c *core) func(context.Context) 
 	}
 }
 
-// triedOf is how many of the bots have tried to connect, and how many there are.
+// triedOf returns how many of the bots have tried to connect, and how many there are.
 func triedOf(bots []platforms.Bot) (tried, all int) {
 	for _, p := range bots {
 		st := p.Status()
@@ -61,7 +62,8 @@ func connectedOf(bots []platforms.Bot) string {
 	return fmt.Sprintf("running, %d of %d bots connected", n, len(bots))
 }
 
-// alive returns once the hub and the database of every core that serves have answered: everything else waits for these two.
+// alive returns when the hub and the database of every core have answered. Everything else waits for those two, and
+// they must not hang.
 func (s *serving) alive(ctx context.Context) {
 	for _, c := range s.serve() {
 		c.hub.Ready()

@@ -58,13 +58,13 @@ encrypted with age. The key of the vault (vault.key) is not in it: keep that in 
 	return c
 }
 
-// keepVaultKey says what a backup is worth without the key.
+// keepVaultKey says what a backup is worth without the vault's key.
 func keepVaultKey(cfg *config.Config) string {
 	return cmp.Or(cfg.Vault.KeyFile, "The vault's key") + " is not in the backup: keep a copy of it elsewhere. Without it no backup can be used."
 }
 
-// withSource calls do with the running server or, when none runs, with the database opened for
-// this one command. It makes no database.
+// withSource calls do with the running server or, if none runs, with the database, which it opens for this one command.
+// It makes no database.
 func (a *app) withSource(f found, do func(backup.Source) error) (err error) {
 	if f.client != nil {
 		return do(f.client)

@@ -47,7 +47,7 @@ type waitingEntry struct {
 	manage.Entry
 }
 
-// waiting are the messages that wait for all gateways.
+// waiting returns the messages that wait for all gateways.
 func (a *app) waiting(ctx context.Context) ([]waitingEntry, error) {
 	names, err := a.instances(ctx)
 	all := []waitingEntry{}
@@ -127,7 +127,7 @@ func newBufferDropCmd(a *app) *cobra.Command {
 func newBufferQuarantineCmd(a *app) *cobra.Command {
 	c := command(a, ops.Quarantine, "List records that could not be read and were set aside, without their content")
 	return listing(c, noArgs, "Nothing was set aside.", []any{"AT", "BOT", "BYTES", "REASON"}, func(q manage.Quarantined) []any {
-		bot := "-" // a record of ours
+		bot := "-" // an entry of our own
 		if q.Platform != "" {
 			bot = relay.Bot{Platform: q.Platform, ID: q.Bot}.String()
 		}

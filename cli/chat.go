@@ -12,7 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// chatSection is the chat of the web pages, over the bot that openBots made for it.
+// chatSection returns the chat of the web pages, over the bot that openBots made for it.
 func (c *core) chatSection() (sections []web.Section) {
 	for _, p := range c.hub.Bots() {
 		if bot, ok := p.(*local.Web); ok {

@@ -19,14 +19,15 @@ import (
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
-// membership is what a server that leads has of its cluster; nil: this process is alone.
+// membership connects a leading server to its cluster; nil: this process is alone.
 type membership struct {
 	node *cluster.Node
 	lead *cluster.Lead
 }
 
-// runNode has this process be a node of a cluster until ctx ends: it serves the shards that it leads, and hands what comes
-// for the others through to who leads them. When its lease ends, the process ends at once, as in a crash: others may lead.
+// runNode makes this process a node of a cluster until ctx ends. It serves the shards that it leads, and passes
+// requests for the others to their leaders. When its lease ends, the process ends at once, as in a crash, because
+// another node may lead.
 func (s *serving) runNode(ctx, hurry context.Context, cfg *config.Config, log *slog.Logger) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -50,7 +51,7 @@ func (s *serving) runNode(ctx, hurry context.Context, cfg *config.Config, log *s
 			shards[len(shards)-1].Run = func(lead context.Context, l *cluster.Lead) error {
 				hurry, now := context.WithCancel(hurry)
 				defer now()
-				defer context.AfterFunc(l.Lost(), now)() // what is under way would come after what another node does
+				defer context.AfterFunc(l.Lost(), now)() // actions under way would come after those of the next leader
 				d := f.doorsOf(f.sites[slices.IndexFunc(f.sites, func(t *site) bool { return t.Shard == c.Shard })])
 				err := s.lead(lead, hurry, c, func() (*doors, error) { return d, nil }, &membership{node, l}, shardLog(c, log))
 				if ctx.Err() == nil {
@@ -89,7 +90,7 @@ func (s *serving) runNode(ctx, hurry context.Context, cfg *config.Config, log *s
 	return err
 }
 
-// waits is what the service manager hears of a node that leads nothing.
+// waits is the status that the service manager gets from a node that leads nothing.
 const waits = "waits: another node leads, or none yet"
 
 // engines are cfg's shards, those together that have their log in one PostgreSQL.
@@ -146,8 +147,9 @@ func joined(ctx context.Context, o cluster.Options) (node *cluster.Node, leave f
 	}, nil
 }
 
-// replaceShard has change put another database in the place of the shard's, which is in a folder of its own meanwhile, and
-// gives that to all nodes. It takes the lead by force, and is a node of its own: a server of this machine may run.
+// replaceShard lets change replace the shard's database, which lies in a temporary folder meanwhile, and then gives the
+// new database to all nodes. It takes the lead by force, as a node of its own, because a server may run on this
+// machine.
 func (a *app) replaceShard(ctx context.Context, cfg *config.Config, change func(database string) error) (err error) {
 	const why = "restore" // the cluster's overview shows it
 	if err := errors.Join(ownData(cfg), os.MkdirAll(cfg.DataDir, 0o700)); err != nil {
@@ -183,17 +185,17 @@ func (a *app) replaceShard(ctx context.Context, cfg *config.Config, change func(
 	return errors.Join(m.keepVault(ctx, db), db.Close())
 }
 
-// leads reports whether what is done for the shard may be done by this process; a process that is alone always may.
+// leads reports whether this process may act for the shard. A process that is alone always may.
 func (m *membership) leads() bool { return m == nil || m.lead.Alive() }
 
-// overview is what the engine says of the nodes and of this shard.
+// overview asks the engine about the nodes and this shard.
 func (m *membership) overview(ctx context.Context) (cluster.Overview, error) {
 	o, err := m.node.Overview(ctx)
 	o.Shards = slices.DeleteFunc(o.Shards, func(s cluster.ShardState) bool { return s.Name != m.lead.Shard() })
 	return o, err
 }
 
-// log is where every change of the shard's file goes, too; nil: nowhere.
+// log returns the log that also stores every change of the shard's file; nil: there is none.
 func (m *membership) log() *boltfile.Log {
 	if m == nil {
 		return nil
@@ -204,14 +206,14 @@ func (m *membership) log() *boltfile.Log {
 // exitFenced is the exit status of a process that may no longer lead. Whatever runs it starts it again.
 const exitFenced = 3
 
-// wrappedKey is a vault's wrapped data key, in the place of the database that has it too.
+// wrappedKey is a vault's wrapped data key; it takes the place of the database, which contains it, too.
 type wrappedKey []byte
 
 func (k wrappedKey) Blob(context.Context, string) ([]byte, bool, error) { return k, true, nil }
 
 func (k wrappedKey) PutBlob(context.Context, string, []byte) error { return errors.ErrUnsupported }
 
-// keepVault has the other nodes see what db's vault is wrapped with.
+// keepVault shows the other nodes the wrapped data key of db's vault.
 func (m *membership) keepVault(ctx context.Context, db *store.DB) error {
 	wrapped, _, err := db.Blob(ctx, vault.BlobName)
 	if err == nil {
@@ -227,7 +229,7 @@ func (m *membership) snapshots(db *store.DB) func(context.Context) error {
 	}
 }
 
-// errNotHere refuses a command at a node whose server does not run: what it would change, or read, is elsewhere.
+// errNotHere refuses a command on a node whose server does not run: the current data is on other nodes.
 func errNotHere(cfg *config.Config) error {
 	return fmt.Errorf("node %s belongs to a cluster, and its server does not run: start it, or run this at another node", cfg.Cluster.Node)
 }

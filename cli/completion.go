@@ -53,17 +53,17 @@ func newCompletionInstallCmd(a *app) *cobra.Command {
 	return c
 }
 
-// errShell is the answer for a shell that is none of these.
+// errShell is the error for an unknown shell.
 var errShell = errors.New("which shell? One of: bash, zsh, fish")
 
-// shell is one whose completions can be installed.
+// shell is a shell for which completions can be installed.
 type shell struct {
 	name  string
 	root  string // the variable of the folder that path begins in
 	home  string // the same below $HOME, when the variable is not set
 	path  string
 	write func(root *cobra.Command, w io.Writer) error
-	then  string // what is left to do; %s is the folder of the file
+	then  string // what the user still has to do; %s is the folder of the file
 }
 
 var shells = []shell{
@@ -78,8 +78,8 @@ var shells = []shell{
 		"Open a new shell."},
 }
 
-// writeCompletion writes root's completions for the shell of that name, with the user's variables. It returns the path, and
-// what is left to do.
+// writeCompletion writes root's completions for the named shell, using the user's variables. It returns the path, and
+// what the user still has to do.
 func writeCompletion(root *cobra.Command, name string, env func(name string) string) (path, then string, err error) {
 	at := slices.IndexFunc(shells, func(s shell) bool { return s.name == name })
 	if at < 0 {

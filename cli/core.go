@@ -40,7 +40,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
-// core is the running part of the connector, wired.
+// core holds the connector's running parts, connected to each other.
 type core struct {
 	db      *store.DB
 	bus     bus.Bus
@@ -52,20 +52,20 @@ type core struct {
 	files   *media.Keeper
 	server  *server.Server
 	tls     *tls.Config // nil: plain http
-	pages   *tls.Config // of the web pages; nil: plain http, or there are none
+	pages   *tls.Config // for the web pages; nil: plain http, or no pages
 	hooks   *webhooks.Receiver
-	reload  func(ctx context.Context, by string) (manage.Reloaded, error) // nil: this core has no configuration
-	// beside run beside the server until their context ends, which is after the server's stop; an
-	// error ends the server.
+	reload  func(ctx context.Context, by string) (manage.Reloaded, error) // nil: there is no configuration to reload
+	// beside holds functions that run beside the server. Their context ends after the server has stopped; an error of
+	// one of them stops the server.
 	beside []func(context.Context) error
-	// others is what the other nodes of a cluster hand through; nil: there is none.
+	// others receives the requests that other nodes of a cluster hand through; nil: there is no cluster.
 	others *through.Receiver
 }
 
-// newCore wires a server that listens on addr. g must refuse requests to addr. m is asked before a gateway is let in and
-// before a network is called; nil: this process is alone.
-func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.Bot, g *guard.Guard, log *slog.Logger, addr string, m *membership) (*core, error) {
-	c := &core{db: db, bus: &bus.Local{}, others: m.receiver(cfg, v, log)}
+// newCore builds a server that listens on addr. g must refuse requests to addr. In a cluster, nodes says whether this
+// node leads, which is asked before a gateway is let in and before a network is called; nil: this process is alone.
+func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.Bot, g *guard.Guard, log *slog.Logger, addr string, nodes *membership) (*core, error) {
+	c := &core{db: db, bus: &bus.Local{}, others: nodes.receiver(cfg, v, log)}
 	auth := token.NewAuthority(db, v, time.Now)
 	desk := link.NewDesk(db, v, time.Now)
 	desk.Shard = cfg.OneOf()
@@ -76,10 +76,10 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	c.beside = append(c.beside, c.files.Run)
 	standings := manage.NewStandings(func() []platforms.Bot { return c.hub.Bots() }, db, log)
 	var programs hub.Programs
-	var door *agents.Bot // nil: programs are not let in
+	var agentsBot *agents.Bot // the bot of programs; nil: programs are not let in
 	if cfg.Agents {
-		door = agents.NewBot(db.Callers, c.count, log)
-		bots, programs = append(slices.Clone(bots), door), door
+		agentsBot = agents.NewBot(db.Callers, c.count, log)
+		bots, programs = append(slices.Clone(bots), agentsBot), agentsBot
 	}
 	c.hub = hub.New(db, desk, c.bus, bots, hub.Options{
 		Shard:    cfg.OneOf(),
@@ -90,7 +90,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		Replies:  inbound.Replies(cfg.Replies),
 		Programs: programs,
 		Roster:   standings.Changed,
-		Leads:    m.leads,
+		Leads:    nodes.leads,
 		Log:      log,
 	})
 	c.hooks = webhooks.New(bots, webhooks.Options{Log: log, Count: c.hub.Count})
@@ -134,14 +134,14 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	failures := new(limits.Failures)
 	transfers := transfer.New(c.files, auth, transfer.Options{Log: log, Failures: failures, Count: c.count, Used: c.hub.Fetches})
 	own := slices.Concat(transfers.Routes(), api.New(c.service, auth, callers, api.Options{Log: log, Failures: failures}).Routes())
-	if door != nil {
-		programs := agents.New(db, door, v, v, c.hub, c.waker, agents.Options{Log: log, Failures: failures})
+	if agentsBot != nil {
+		programs := agents.New(db, agentsBot, v, v, c.hub, c.waker, agents.Options{Log: log, Failures: failures})
 		own = append(own, programs.Routes()...)
 		c.beside = append(c.beside, programs.Run)
 	}
 	o := server.Options{
 		Log: log, TrustedProxies: cfg.TrustedProxies, PublicURL: cfg.PublicURL, Failures: failures, Run: set.Run,
-		Hooks: c.hooks.Route, Routes: own, Leads: m.leads,
+		Hooks: c.hooks.Route, Routes: own, Leads: nodes.leads,
 	}
 	if c.others != nil {
 		o.Front = c.others.Front
@@ -150,16 +150,16 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	return c, nil
 }
 
-// count counts for the parts that are made before the hub.
+// count is the counter for the parts that are made before the hub.
 func (c *core) count(n count.Counter) { c.hub.Count(n) }
 
-// shelf has the files of events, and those that gateways send.
+// shelf finds the files of events, and the files that gateways send.
 type shelf struct {
 	*media.Keeper
 	*transfer.Finder
 }
 
-// run serves at d until ctx ends; see server.Server.Run. Everything it started has ended when it returns.
+// run serves at d until ctx ends; see server.Server.Run. It returns when everything it started has ended.
 func (c *core) run(ctx, hurry context.Context, d door.Door) error {
 	unsubscribe := c.bus.Subscribe(func(n bus.Note) {
 		switch n := n.(type) {
@@ -172,7 +172,7 @@ func (c *core) run(ctx, hurry context.Context, d door.Door) error {
 	defer unsubscribe()
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
-	// What runs beside the server outlives its orderly stop: the operator may look on.
+	// The parts beside the server outlive its orderly stop, so that the operator can still watch it.
 	beside, end := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -187,7 +187,7 @@ func (c *core) run(ctx, hurry context.Context, d door.Door) error {
 	return c.server.Run(ctx, hurry, d)
 }
 
-// serveOperator lets run serve the operator's commands.
+// serveOperator makes run serve the operator's commands.
 func (c *core) serveOperator(self admin.Server, at []door.Door, log *slog.Logger) {
 	h := admin.Handler(c.service, c.db, self)
 	if c.others != nil {
@@ -205,7 +205,7 @@ func (c *core) serveOperator(self admin.Server, at []door.Door, log *slog.Logger
 	}
 }
 
-// serveMetrics lets run serve the metrics at d.
+// serveMetrics makes run serve the metrics at d.
 func (c *core) serveMetrics(d door.Door, log *slog.Logger) {
 	m := metrics.New(c.hub, c.service, c.db, log)
 	c.beside = append(c.beside, func(ctx context.Context) error { return m.Run(ctx, d) })

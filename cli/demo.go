@@ -30,7 +30,7 @@ import (
 )
 
 const (
-	// demoPerson is who speaks in the demo, and demoName the agent they are linked to.
+	// demoPerson is the person who speaks in the demo; demoName is the agent to which they are linked.
 	demoPerson relay.UserID = "ann"
 	demoName   string       = "demo"
 	// demoWithin bounds `demo --once`.
@@ -71,8 +71,8 @@ func (h *hops) print(who, format string, args ...any) {
 	_, _ = fmt.Fprintf(h.w, "%s  %-9s  %s\n", time.Now().Format("15:04:05.000"), who, fmt.Sprintf(format, args...))
 }
 
-// demo wires the connector in a temporary folder and runs both sides of it. It owns the server, the gateway and the
-// reader of the input; all but the last, which may be blocked in a read from the terminal, have ended when it returns.
+// demo starts the connector in a temporary folder and runs both sides of it. It owns the server, the gateway and the
+// reader of the input. All have ended when it returns, except the reader, which may be blocked on the terminal.
 func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -254,7 +254,7 @@ func demoSays(ctx context.Context, network *local.Network, out *hops, line strin
 	return nil
 }
 
-// ended is why ctx ended: nil for an interrupt.
+// ended returns why ctx ended: nil for an interrupt.
 func ended(ctx context.Context) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause
@@ -290,7 +290,7 @@ func (h *hops) gateway(sent bool, f wire.Frame) {
 	}
 }
 
-// quoted is what an action says, in quotes.
+// quoted returns the text of an action, in quotes.
 func quoted(a relay.Action) string {
 	switch a := a.(type) {
 	case relay.Send:
@@ -307,7 +307,7 @@ func quoted(a relay.Action) string {
 	return ""
 }
 
-// act prints what the person sees the bot do.
+// act prints what the bot does, as the person sees it.
 func (h *hops) act(a local.Act) {
 	switch a.Op {
 	case relay.OpSend, relay.OpEdit, relay.OpReact, relay.OpPrompt:

@@ -47,7 +47,7 @@ func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 	if cfg != nil && len(faults) == 0 && len(cfg.Shards) > 0 {
 		return cfg.WhichShard()
 	}
-	if cfg != nil && os.Geteuid() == 0 { // others are refused by what they may not read
+	if cfg != nil && os.Geteuid() == 0 { // other users are refused when they read files that they may not read
 		if err := ownData(cfg); err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 	if err := a.print(asJSON, r, func(w io.Writer) { findingsText(w, r.Findings) }); err != nil {
 		return err
 	}
-	if o.Guest != "" { // for the server's user they may be none
+	if o.Guest != "" { // the server's user may see none of these findings
 		faults = slices.DeleteFunc(faults, func(f config.Fault) bool { return f.Denied })
 	}
 	switch {
@@ -108,7 +108,8 @@ func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 	return nil
 }
 
-// guest is the command that sees what this user may not look at, where the configuration is another user's; else empty.
+// guest returns the command to run as the owner of the configuration, when this user may not see everything; otherwise
+// it is empty.
 func (w where) guest() string {
 	file := abs(config.File(w.source()))
 	st, err := os.Stat(file)
@@ -130,7 +131,7 @@ func guestOf(file string, st os.FileInfo, err error, uid int) string {
 // serveCommand starts a server wherever there is no service.
 const serveCommand = "hermes-connector serve"
 
-// startCommand is how the server of that configuration is started.
+// startCommand returns the command that starts the server of this configuration.
 func (w where) startCommand(cfg *config.Config) string {
 	if c := service.Start(abs(cfg.File)); c != "" {
 		return c
@@ -138,7 +139,7 @@ func (w where) startCommand(cfg *config.Config) string {
 	return serveCommand + w.meant()
 }
 
-// meant are the flags by which another command means the same configuration.
+// meant returns the flags by which another command means the same configuration.
 func (w where) meant() (flags string) {
 	if w.configPath != "" {
 		flags += " --config " + w.configPath
@@ -149,7 +150,7 @@ func (w where) meant() (flags string) {
 	return flags
 }
 
-// wrong is how many of them say that something is wrong.
+// wrong counts the findings that report a fault.
 func wrong(all finding.List) (n int) {
 	for _, f := range all {
 		if f.Wrong() {
@@ -183,7 +184,7 @@ func findingsText(w io.Writer, all finding.List) {
 	_, _ = fmt.Fprintln(w, strings.Join(parts, ", "))
 }
 
-// findingLine is a finding in one line, without what it means and what mends it.
+// findingLine returns a finding in one line, without what it means and how to fix it.
 func findingLine(f finding.Finding) string {
 	mark := map[finding.Severity]string{finding.Fault: "✗", finding.Warning: "!", finding.Unchecked: "?", finding.Notice: "i"}[f.Severity]
 	about := ""

@@ -90,7 +90,7 @@ The second line is a secret; hermes-connector gateway identity %s --revoke revok
 	a.warnLocal(t.Env["GATEWAY_RELAY_URL"])
 }
 
-// warnLocal says so when other machines cannot reach what a gateway is told to dial, or may know it by another name.
+// warnLocal warns if other machines cannot reach the address that a gateway is to dial, or may know it by another name.
 func (a *app) warnLocal(dialed string) {
 	if u, err := url.Parse(dialed); err == nil && u.Port() == "0" {
 		a.say("! The port is known only when the server runs: write the port that hermes-connector serve prints into GATEWAY_RELAY_URL, or set one as listen.")
@@ -111,11 +111,11 @@ func ofTenant(t relay.TenantID) string {
 
 func clock(t time.Time) string { return t.Local().Format("15:04:05") }
 
-// intoEnv is what is done with a gateway's lines.
+// intoEnv says what to do with a gateway's lines.
 const intoEnv = ". Put these lines into ~/.hermes/.env on the gateway's machine and restart the gateway"
 
-// newCredentials asks for credentials, and prints their .env lines on stdout and everything else on stderr, with what is
-// next at the end.
+// newCredentials asks for credentials. It prints their .env lines on stdout, and everything else on stderr, with the
+// next step at the end.
 func newCredentials[A any](ctx context.Context, c operation[A, manage.Enrolled], args A, done string, next func(manage.Enrolled) string) error {
 	a := c.app
 	e, err := ask(ctx, a, c.op, args)
@@ -137,13 +137,13 @@ func newCredentials[A any](ctx context.Context, c operation[A, manage.Enrolled],
 	return nil
 }
 
-// afterEnroll is what is next when there is a new gateway.
+// afterEnroll returns the next step for a new gateway.
 func afterEnroll(e manage.Enrolled) string {
 	return "Next: hermes-connector link " + string(e.Instance) +
 		"\nDoes that gateway already run a bot of its own? Then read first: hermes-connector help moving"
 }
 
-// afterEnrollMCP is what is next when the gateway is an MCP client's.
+// afterEnrollMCP returns the next step for a gateway that is an MCP client.
 func (a *app) afterEnrollMCP(e manage.Enrolled) string {
 	var b strings.Builder
 	a.printMCP(&b, string(e.Gateway))
@@ -151,7 +151,7 @@ func (a *app) afterEnrollMCP(e manage.Enrolled) string {
 		"\nNext: hermes-connector link " + string(e.Instance) + "\nAbout the tools, and Claude Code: hermes-connector help mcp"
 }
 
-// afterRotate is what is next when a gateway has a new secret, and how long the old one is good.
+// afterRotate returns the next step for a gateway with a new secret, and how long the old secret is valid.
 func afterRotate(e manage.Enrolled) string {
 	next := "Next: put these lines into the gateway's .env in place of the old ones, and restart it."
 	if e.OldUntil.IsZero() {

@@ -21,11 +21,11 @@ import (
 type where struct {
 	env        []string // as from os.Environ
 	configPath string   // --config; empty: search
-	dataDir    string   // --data-dir; empty: as the configuration says
-	shard      string   // --shard; empty: there is one only
+	dataDir    string   // --data-dir; empty: that of the configuration
+	shard      string   // --shard; empty: there is only one
 }
 
-// getenv is the variable of the environment that this run has.
+// getenv returns the variable of the environment that this run has.
 func (w where) getenv(name string) string {
 	value := ""
 	for _, kv := range w.env {
@@ -36,16 +36,17 @@ func (w where) getenv(name string) string {
 	return value
 }
 
-// found is where a command goes.
+// found is the server or the configuration for which a command runs.
 type found struct {
-	cfg    *config.Config // of this command; nil if it has faults, which are of no matter when a server was found
+	cfg    *config.Config // of this command; nil if it has faults, which do not matter when a server was found
 	client *admin.Client  // of the running server; nil: none runs
-	note   string         // what its user is to be told; empty: nothing
+	note   string         // what the command tells its user; empty: nothing
 }
 
-// knownSockets are where servers can be found without their data folder: of the service ($RUNTIME_DIRECTORY) and no other,
-// else of the user and of the system. A server listens on the first; it is empty for a user without such a folder. The
-// user's folder that is another's, as su leaves it behind, is not taken: root would ask whatever server that user runs.
+// knownSockets returns the sockets where servers can be found without their data folder: for a service the one in
+// $RUNTIME_DIRECTORY, for others that of the user and that of the system. A server listens on the first; the first is
+// empty for a user without such a folder. A folder that belongs to another user, as su leaves behind, is left out: root
+// would ask whatever server that user runs.
 func (w where) knownSockets() []string {
 	name := cmp.Or(w.shard, "admin") + ".sock"
 	if own, _, _ := strings.Cut(w.getenv("RUNTIME_DIRECTORY"), ":"); filepath.IsAbs(own) {
@@ -61,7 +62,7 @@ func (w where) knownSockets() []string {
 	return []string{system}
 }
 
-// find is where.find, and says what is to be known of it.
+// find is where.find, and tells the user which server it found, if that is not obvious.
 func (a *app) find(ctx context.Context) (found, error) {
 	f, err := a.where.find(ctx)
 	if f.note != "" {
@@ -85,7 +86,7 @@ func (w where) find(ctx context.Context) (f found, err error) {
 	if cfg != nil && len(cfg.Shards) > 0 {
 		return f, cfg.WhichShard()
 	}
-	var denied error // why this user may not use the data folder; as one of a service's group they may use its known socket
+	var denied error // why this user may not use the data folder; a member of a service's group may still use its known socket
 	asked := target{file: abs(config.File(w.source())), decided: w.configGiven()}
 	if cfg != nil {
 		denied = ownData(cfg)
@@ -111,7 +112,7 @@ func (w where) find(ctx context.Context) (f found, err error) {
 	if o == nil && denied != nil {
 		return f, denied
 	}
-	if o == nil || len(faults) > 0 && o.server.Config != asked.file { // with faults it is not known what is meant
+	if o == nil || len(faults) > 0 && o.server.Config != asked.file { // with faults it is not known which server is meant
 		return f, cmp.Or(w.unless(f, faults), err)
 	}
 	f.client = o.client
@@ -129,8 +130,8 @@ func (w where) find(ctx context.Context) (f found, err error) {
 	return f, nil
 }
 
-// unless is why nothing can be done with a configuration that has faults, unless a server was found: it does not need what
-// the command lacks, such as a variable with a token.
+// unless returns why nothing can be done with a configuration that has faults. If a server was found it returns nil:
+// the server may have what the command lacks, such as a variable with a token.
 func (w where) unless(f found, faults config.Faults) error {
 	if f.client != nil || len(faults) == 0 {
 		return nil
@@ -139,24 +140,24 @@ func (w where) unless(f found, faults config.Faults) error {
 	return err
 }
 
-// target is what a command was told about where the data is.
+// target is what the user told the command about the place of the data.
 type target struct {
-	file    string // its configuration, absolute; empty: none
+	file    string // the configuration file, absolute; empty: none
 	dataDir string
 	given   bool // somebody wrote that folder
 	there   bool // there is a database in it
 	decided bool // the configuration was named for this command
 }
 
-// pick is which of the servers at the known sockets a command means when none runs on its own data folder; nil: none of them.
-// Where that is not clear, the error names both folders. closed is why a server could not be asked which it is.
+// pick chooses among the servers at the known sockets when the command's own data folder has none; nil: no server. If
+// the choice is not clear, the error names both folders. closed is why a server could not be asked which one it is.
 func pick(a target, running []other, closed error) (*other, error) {
 	for i, o := range running {
 		if o.server.DataDir == a.dataDir || !a.given && a.file != "" && o.server.Config == a.file { // a service has its data folder from elsewhere
 			return &running[i], nil
 		}
 	}
-	open := !a.given && (a.file == "" || !a.there) // it was told nothing, or nothing comes of that
+	open := !a.given && (a.file == "" || !a.there) // the user named nothing, or a file that does not exist
 	switch {
 	case a.decided:
 		return nil, nil
@@ -204,7 +205,7 @@ func (w where) configGiven() bool {
 	return w.configPath != "" || w.getenv("HERMES_CONNECTOR_CONFIG") != ""
 }
 
-// abs is path as an absolute one; empty stays empty.
+// abs returns path as an absolute path; empty stays empty.
 func abs(path string) string {
 	if path == "" {
 		return ""
@@ -222,7 +223,8 @@ type other struct {
 	client *admin.Client
 }
 
-// others are the servers that answer at the known sockets; closed is why one could not be asked, such as another user's.
+// others returns the servers that answer at the known sockets. closed is why one could not be asked, for example
+// because it belongs to another user.
 func (w where) others(ctx context.Context) (all []other, closed error) {
 	for _, path := range w.knownSockets() {
 		if path == "" {
@@ -242,7 +244,8 @@ func (w where) others(ctx context.Context) (all []other, closed error) {
 	return all, closed
 }
 
-// errNoDatabase is why a command makes no database of its own accord: it would be the wrong one more often than not.
+// errNoDatabase is the error of a command that finds no database. It makes none by itself, because that would usually
+// be in the wrong place.
 func errNoDatabase(cfg *config.Config, may bool) error {
 	hint := ""
 	if may {

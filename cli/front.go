@@ -29,18 +29,18 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/cluster"
 )
 
-// doors are where a server is reached.
+// doors are the addresses at which a server is reached.
 type doors struct {
 	addr           string // HOST:PORT of listen
 	own            []string
 	listen         door.Door
 	operator       []door.Door
 	metrics, pages door.Door   // nil: none are wanted
-	tls, pagesTLS  *tls.Config // what listen and pages show; nil: plain http
+	tls, pagesTLS  *tls.Config // TLS of listen and of pages; nil: plain http
 	renew          func(context.Context) error
 }
 
-// openDoors opens those of a server that is alone. The caller closes them, unless it has them served.
+// openDoors opens the doors of a server that is alone. The caller closes them, unless it serves them.
 func (s *serving) openDoors(cfg *config.Config, log *slog.Logger) (_ *doors, err error) {
 	d := new(doors)
 	defer func() {
@@ -82,8 +82,8 @@ func (s *serving) openDoors(cfg *config.Config, log *slog.Logger) (_ *doors, err
 	return d, nil
 }
 
-// operatorDoors opens the admin socket in cfg's data folder, and the one where commands look that do not know that folder, if
-// there is such a place.
+// operatorDoors opens the admin socket in cfg's data folder. It also opens the socket where commands look that do not
+// know that folder, if there is a place for it.
 func (w where) operatorDoors(ctx context.Context, cfg *config.Config, log *slog.Logger) (all []door.Door, err error) {
 	add := func(l net.Listener) {
 		all = append(all, door.Own(l, &http.Server{
@@ -131,7 +131,7 @@ func (d *doors) close() {
 	}
 }
 
-// site is what one shard has of its node's doors: whoever leads it answers, this process or another one.
+// site is one shard's part of its node's doors. The shard's leader answers there, in this process or another one.
 type site struct {
 	*config.Config
 	follower                         *through.Follower
@@ -139,14 +139,14 @@ type site struct {
 	sockets                          []door.Door
 }
 
-// front is where a node is reached, whoever leads its shards.
+// front holds the doors of a node, whichever process leads its shards.
 type front struct {
 	doors *doors
 	sites []*site
 	log   *slog.Logger
 }
 
-// openFront opens a node's doors. nodes are what it is at each shard's engine.
+// openFront opens a node's doors. nodes are its memberships, by shard.
 func (s *serving) openFront(ctx context.Context, cfg *config.Config, nodes map[string]*cluster.Node, log *slog.Logger) (_ *front, err error) {
 	f := &front{log: log}
 	if f.doors, err = s.openDoors(cfg, log); err != nil {
@@ -159,7 +159,7 @@ func (s *serving) openFront(ctx context.Context, cfg *config.Config, nodes map[s
 	}()
 	for _, shard := range cfg.Led() {
 		c := shard.Config
-		c.Listen = cfg.Listen // of which the port is known now
+		c.Listen = cfg.Listen // the port is known now
 		if c.Web.Listen != "" {
 			c.Web.Listen = cfg.Web.Listen
 		}
@@ -191,7 +191,7 @@ func (f *front) close() {
 	}
 }
 
-// doorsOf are those of the server that leads t for a while.
+// doorsOf returns the doors of the server that leads t at present.
 func (f *front) doorsOf(t *site) *doors {
 	d := &doors{addr: f.doors.addr, own: f.doors.own, tls: f.doors.tls, pagesTLS: f.doors.pagesTLS, listen: t.listen.Turn(), operator: []door.Door{t.operator.Turn()}}
 	if f.doors.metrics != nil {
@@ -244,7 +244,7 @@ func (f *front) run(ctx context.Context) error {
 	return nil
 }
 
-// at gives a request to what its shard has at a door. address is under which name of its own people reach the shard there.
+// at passes each request to its shard's part of a door. address returns the shard's own public address there.
 func (f *front) at(share func(*site) http.Handler, address func(*config.Config) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t, r := f.find(r, address)
@@ -273,8 +273,9 @@ func (f *front) ready(w http.ResponseWriter) {
 	routes.Answer(w, http.StatusOK, map[string]bool{"ready": true})
 }
 
-// find is the shard that r is for, and r as its server reads it. In this order: it has the listener alone; the path begins
-// as the shard's do; the path is that of a file, whose address names its shard; r calls the shard by a name of its own.
+// find returns the shard that r is for, and r as the shard's server reads it. It looks in this order: the shard has the
+// listener alone; the path begins with the shard's prefix; the path is that of a file, whose id names its shard; the
+// host is the shard's own.
 func (f *front) find(r *http.Request, address func(*config.Config) string) (*site, *http.Request) {
 	var named *site
 	below := ""
@@ -296,7 +297,7 @@ func (f *front) find(r *http.Request, address func(*config.Config) string) (*sit
 	return named, stripped(r, below)
 }
 
-// stripped is r without prefix in front of its path; nil: it does not stand there.
+// stripped returns r without prefix at the beginning of its path; nil: the path does not begin with it.
 func stripped(r *http.Request, prefix string) *http.Request {
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), prefix)
 	if !ok || rest != "" && rest[0] != '/' {
@@ -311,7 +312,7 @@ func stripped(r *http.Request, prefix string) *http.Request {
 	return &in
 }
 
-// shardLog is log of what is about one of several shards.
+// shardLog returns the log for one of several shards.
 func shardLog(cfg *config.Config, log *slog.Logger) *slog.Logger {
 	if cfg.Prefix == "" {
 		return log

@@ -42,7 +42,7 @@ func newGatewayShowCmd(a *app) *cobra.Command {
 	})
 }
 
-// holdings writes what a gateway holds, a line for each kind.
+// holdings writes a line for each kind of thing that a gateway holds.
 func holdings(w io.Writer, g manage.Gateway, now time.Time) {
 	line := func(what string, all ...string) {
 		_, _ = fmt.Fprintf(w, "%-17s %s\n", what, terminal.Plain(strings.Join(all, ", ")))
@@ -170,7 +170,7 @@ func newGatewayRevokeCmd(a *app) *cobra.Command {
 	return c.Command
 }
 
-// losses are what goes with the last gateway of an instance; empty: nothing goes.
+// losses says what is lost with the last gateway of an instance; empty: nothing is lost.
 func losses(h *manage.Holdings) string {
 	if h == nil || len(h.Gateways) > 0 || len(h.People)+len(h.Grants)+h.Waiting == 0 {
 		return ""

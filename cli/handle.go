@@ -19,7 +19,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 )
 
-// handlersFile is what `handle` reads when no file is named.
+// handlersFile is the file that `handle` reads if no file is named.
 const handlersFile = "handlers.toml"
 
 func newHandleCmd(a *app) *cobra.Command {
@@ -70,7 +70,7 @@ the file that --env names. See hermes-connector help handle.`,
 	return cmd
 }
 
-// stateFolder is the folder for what a command keeps when none is named.
+// stateFolder returns the folder for a command's state if the user names none.
 func stateFolder(a *app, command string) (string, error) {
 	if dir, _, _ := strings.Cut(a.getenv("STATE_DIRECTORY"), ":"); dir != "" {
 		return dir, nil
@@ -85,7 +85,7 @@ func stateFolder(a *app, command string) (string, error) {
 	return filepath.Join(root, "hermes-connector", command), nil
 }
 
-// tryHandler runs what would run for a message, in a thread that is gone afterwards.
+// tryHandler runs the program for a message, in a thread that is removed afterwards.
 func tryHandler(ctx context.Context, a *app, c *handler.Config, text string) (err error) {
 	ctx, _, release := signals(ctx, nil)
 	defer release()
@@ -116,7 +116,7 @@ func tryHandler(ctx context.Context, a *app, c *handler.Config, text string) (er
 	return nil
 }
 
-// showRun shows one run of a tree of them.
+// showRun prints one run of a tree of runs.
 func showRun(a *app, r handler.Seen) {
 	indent := strings.Repeat("    ", r.Depth)
 	a.say("%s%s", indent, r.Name)
@@ -163,7 +163,7 @@ func runHandlers(ctx context.Context, a *app, c *handler.Config, envFile, state 
 	return err
 }
 
-// credentialLines looks variables up in the file, if there is one, else in the environment.
+// credentialLines looks variables up in the file or, without a file, in the environment.
 func credentialLines(a *app, file string) (func(string) string, error) {
 	if file == "" {
 		return a.getenv, nil

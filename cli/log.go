@@ -10,7 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 )
 
-// logger is the server's log, on stderr. Its level can be changed while it runs.
+// logger returns the server's log, on stderr. Its level can be changed while it runs.
 func (a *app) logger(c config.Log, level *slog.LevelVar) *slog.Logger {
 	level.Set(c.Level)
 	o := &slog.HandlerOptions{Level: level}
@@ -24,7 +24,7 @@ func (a *app) logger(c config.Log, level *slog.LevelVar) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, o))
 }
 
-// shownJSON escapes what a terminal would obey and JSON need not escape, in each line of a JSON log.
+// shownJSON escapes, in each line of a JSON log, characters that a terminal would obey and that JSON need not escape.
 type shownJSON struct{ to io.Writer }
 
 func (j shownJSON) Write(line []byte) (int, error) {

@@ -20,10 +20,10 @@ const (
 	firstLook  = time.Minute // after the start: until then bots connect
 	nextLook   = time.Hour
 	hostFresh  = 2 * time.Second // how long a look at the machine is good: a page may ask every second
-	hostWithin = 3 * time.Second // how long whoever asks waits for one: a busy machine is no dead disk
+	hostWithin = 3 * time.Second // how long a caller waits for a look: a slow answer does not mean a dead disk
 )
 
-// machineLook is what the running server sees of its machine, its database and its snapshots.
+// machineLook keeps what the running server found about its machine, its database and its snapshots.
 type machineLook struct {
 	// Set once.
 	core  *core
@@ -31,21 +31,21 @@ type machineLook struct {
 	began time.Time
 
 	mu      sync.Mutex    // guards the fields below; not held while anything is looked at
-	looking chan struct{} // closed when the look under way is done; nil: none is
+	looking chan struct{} // closed when the look under way is done; nil: there is none
 	looked  time.Time     // when the last one was done
-	host    finding.List  // what it found
+	host    finding.List  // the result
 	free    int64         // bytes on the data folder's disk; negative: not known
 }
 
-// findings are what is wrong at this moment. afresh: a look of some seconds ago is not enough, as whoever has just mended
-// something asks whether it is. Any goroutine.
+// findings returns the present findings. afresh demands a new look, for somebody who has just fixed something. It may
+// be called from any goroutine.
 func (l *machineLook) findings(afresh bool) finding.List {
 	now := time.Now()
 	host, _ := l.machine(afresh)
 	return append(append(host, l.database()...), l.snapshots(now)...)
 }
 
-// machine is what is wrong with the machine, and how many bytes its disk has free.
+// machine returns the findings about the machine, and how many bytes its disk has free.
 func (l *machineLook) machine(afresh bool) (finding.List, int64) {
 	return l.shared(afresh, func() (finding.List, int64) {
 		free, err := media.Free(l.cfg.DataDir)
@@ -56,8 +56,8 @@ func (l *machineLook) machine(afresh bool) (finding.List, int64) {
 	})
 }
 
-// shared is what look found on the machine within the last two seconds, or now. A look that hangs, on a disk that does not
-// answer, is left behind: whoever asks waits some seconds for it, and there is no other until it has ended.
+// shared returns the result of a look at the machine that is at most two seconds old. If a look hangs on a disk that
+// does not answer, the caller waits some seconds for it, and no other look begins until it has ended.
 func (l *machineLook) shared(afresh bool, look func() (finding.List, int64)) (finding.List, int64) {
 	l.mu.Lock()
 	looking := l.looking
@@ -119,7 +119,7 @@ func (l *machineLook) snapshots(now time.Time) finding.List {
 	return doctor.Overdue(l.cfg, st.CoveredAt, l.began, now)
 }
 
-// watch looks every hour for what is wrong, and whenever there is news, and logs what was not there before, and what is
+// watch looks for faults every hour, and whenever there is news. It logs findings that are new and findings that are
 // gone. It returns nil when ctx ends.
 func watch(ctx context.Context, svc *manage.Service, news <-chan struct{}, shard string, log *slog.Logger) error {
 	known := make(map[[2]string]bool)
@@ -141,7 +141,7 @@ func watch(ctx context.Context, svc *manage.Service, news <-chan struct{}, shard
 	}
 }
 
-// inShard is all with the commands for this shard; see relay.InShard.
+// inShard returns all with the commands for this shard; see relay.InShard.
 func inShard(all finding.List, shard string) finding.List {
 	all = slices.Clone(all)
 	for n := range all {
@@ -150,7 +150,7 @@ func inShard(all finding.List, shard string) finding.List {
 	return all
 }
 
-// changes logs how what is found differs from what is known, and returns what is known then.
+// changes logs how found differs from known, and returns what is known then.
 func changes(log *slog.Logger, known map[[2]string]bool, found finding.List) map[[2]string]bool {
 	now := make(map[[2]string]bool, len(found))
 	for _, f := range found {

@@ -148,17 +148,17 @@ func newRoot(a *app) *cobra.Command {
 	return root
 }
 
-// about is what the program does, in a line.
+// about describes the program in a line.
 const about = "Keeps your chat bots online in one place, and brings their messages to your Hermes agents"
 
-// Command is the tree of all commands, for what describes them: man pages.
+// Command returns the tree of all commands, for what describes them: man pages.
 func Command() *cobra.Command {
 	root := newRoot(&app{})
 	root.Long += "\n\n" + topics()
 	return root
 }
 
-// group is a command that only holds others. Alone it does what the one called list does, if it has such a command.
+// group returns a command that only holds others. Called alone it runs its subcommand list, if it has one.
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: choose}
 	c.AddCommand(subs...)
@@ -174,7 +174,7 @@ func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// child is the command of that name right below c, or nil.
+// child returns the subcommand of c with that name, or nil.
 func child(c *cobra.Command, name string) *cobra.Command {
 	for _, sub := range c.Commands() {
 		if sub.Name() == name {
@@ -184,7 +184,7 @@ func child(c *cobra.Command, name string) *cobra.Command {
 	return nil
 }
 
-// choose is what a command does that only holds others: it names them.
+// choose names the subcommands, for a command that only holds others.
 func choose(c *cobra.Command, args []string) error {
 	var names []string
 	for _, s := range c.Commands() {

@@ -20,7 +20,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/mcp/spool"
 )
 
-// spoolName is what may be the name of a spool's folder: that of a gateway.
+// spoolName matches the names that a spool's folder may have, which are those of gateways.
 var spoolName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]*$`)
 
 func newMCPCmd(a *app) *cobra.Command {
@@ -81,7 +81,7 @@ spool on this machine until the client confirms it. See hermes-connector help mc
 	return cmd
 }
 
-// printMCP prints what an MCP client is told of a gateway whose lines are in the file NAME.env here.
+// printMCP prints the settings for an MCP client of a gateway whose lines are in the file NAME.env here.
 func (a *app) printMCP(w io.Writer, name string) {
 	program, err := os.Executable()
 	if err != nil {
@@ -99,7 +99,7 @@ func (a *app) printMCP(w io.Writer, name string) {
 	}
 }
 
-// spools are the folders of this user's spools, as far as they are where they usually are.
+// spools returns the folders of this user's spools that are in the usual place.
 func (a *app) spools() (dirs []string) {
 	root, err := stateFolder(a, "mcp")
 	if err != nil {

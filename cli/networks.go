@@ -14,10 +14,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/whatsapp"
 )
 
-// networks are those of [[bots]] and the chat of the web pages, which no [[bots]] table makes.
+// networks returns the networks of [[bots]], and the chat of the web pages, which no [[bots]] table makes.
 func networks() []platforms.Network { return append(configurable(), local.WebNetwork) }
 
-// configurable are the networks that a [[bots]] table can name, one line each.
+// configurable returns the networks that a [[bots]] table can name, one line each.
 func configurable() []platforms.Network {
 	return []platforms.Network{
 		discord.Network,
@@ -33,7 +33,7 @@ func configurable() []platforms.Network {
 	}
 }
 
-// platformNames are the names of all.
+// platformNames returns the names of all.
 func platformNames(all []platforms.Network) []string {
 	names := make([]string, len(all))
 	for i, k := range all {

@@ -20,7 +20,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/cluster"
 )
 
-// handoverTime is how long a command waits until another node leads.
+// handoverTime is how long a command waits for another node to lead.
 const handoverTime = time.Minute
 
 // checkTime bounds a check of all that there is.
@@ -97,7 +97,7 @@ open. It changes nothing, and takes as long as reading all of it. Exits with 1 i
 	return group("cluster", "Say which machine of a cluster leads, and check what they share", move, drain, check)
 }
 
-// asNode calls do with what reaches the engine of cfg's shard, without being one of its nodes.
+// asNode calls do with access to the engine of cfg's shard, without joining as a node.
 func (a *app) asNode(ctx context.Context, cfg *config.Config, within time.Duration, do func(context.Context, *cluster.Node) error) error {
 	if !cfg.Cluster.On() {
 		return errors.New("this machine belongs to no cluster: see hermes-connector help cluster")
@@ -112,7 +112,7 @@ func (a *app) asNode(ctx context.Context, cfg *config.Config, within time.Durati
 	return do(ctx, n)
 }
 
-// asNodes is asNode for each of the engines, with the shards that have their log there.
+// asNodes is asNode for each of the engines, with the shards whose log is there.
 func (a *app) asNodes(ctx context.Context, within time.Duration, do func(context.Context, *cluster.Node, []config.Shard) error) error {
 	cfg, err := a.config()
 	if err != nil {
@@ -143,7 +143,7 @@ func tellChecked(w io.Writer, cfg *config.Config, c cluster.Checked) {
 	}
 }
 
-// overview is what the engine of cfg's shard says.
+// overview asks the engine of cfg's shard for an overview.
 func (a *app) overview(ctx context.Context, cfg *config.Config) (o cluster.Overview, err error) {
 	err = a.asNode(ctx, cfg, 3*time.Second, func(ctx context.Context, n *cluster.Node) (err error) {
 		o, err = n.Overview(ctx)
@@ -183,8 +183,8 @@ func (a *app) shardsStatus(ctx context.Context, cfg *config.Config, asJSON bool)
 	return err
 }
 
-// tooHeavy are those of an engine's shards that alone weigh more than a node leads at most. It names none where there are not
-// more shards than nodes: then no node need lead two.
+// tooHeavy returns the shards of an engine that are each heavier than all that one node leads. It returns none if there
+// are no more shards than nodes: then no node needs to lead two.
 func tooHeavy(shards []config.Shard, o cluster.Overview) (names []string) {
 	nodes, sum := 0, 0.0
 	for _, n := range o.Nodes {
@@ -203,7 +203,8 @@ func tooHeavy(shards []config.Shard, o cluster.Overview) (names []string) {
 	return names
 }
 
-// nodesTable writes who there is, who leads what since when and why, and how many commits the copy of the next leader lacks.
+// nodesTable writes the nodes, which of them leads which shard since when and why, and how many commits the copy of the
+// next leader lacks.
 func nodesTable(w io.Writer, o cluster.Overview) {
 	rows := [][]any{{" ", "NODE", "VERSION", "STATE", "LEADS", "BEHIND", "APPENDS TAKE"}}
 	for _, n := range o.Nodes {
@@ -226,7 +227,7 @@ func nodesTable(w io.Writer, o cluster.Overview) {
 				behind += s.Top - min(s.Top, n.Places[s.Name])
 			}
 		}
-		copied := "" // it keeps none: what it leads later is filled then
+		copied := "" // it keeps no copy: that is filled when it leads
 		if copies > 0 {
 			copied = strconv.FormatUint(behind, 10)
 		}

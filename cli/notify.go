@@ -17,7 +17,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
-// notifier tells whoever [notify] names, and looks at what the service finds; nil: nobody is to be told.
+// notifier returns a Notifier for the person and web hook of [notify], fed by the service's findings; nil: neither is
+// set.
 func (c *core) notifier(cfg *config.Config, g *guard.Guard, log *slog.Logger) (*notify.Notifier, error) {
 	if !cfg.Notify.On() {
 		return nil, nil

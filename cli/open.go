@@ -32,13 +32,13 @@ func (w where) config() (*config.Config, error) {
 	return config.Load(w.source())
 }
 
-// source is where this run has its configuration from.
+// source returns where this run reads its configuration.
 func (w where) source() config.Source {
 	return config.Source{Path: w.configPath, DataDir: w.dataDir, Env: w.env, Networks: configurable(), Shard: w.shard}
 }
 
-// openStore opens the database and the vault in it, and makes them at the first start. A server
-// has it compacted first, a single command does not take that time. commits is where every change goes, too; nil: nowhere.
+// openStore opens the database and the vault in it, and makes them at the first start. A server compacts the database
+// first; a single command does not spend the time. commits also stores every change; nil: it is not stored elsewhere.
 // The caller closes the database.
 func openStore(ctx context.Context, cfg *config.Config, server bool, commits *boltfile.Log, log *slog.Logger) (*store.DB, *vault.Vault, error) {
 	if err := ownData(cfg); err != nil {
@@ -64,12 +64,12 @@ func storeOptions(cfg *config.Config, server bool, log *slog.Logger) store.Optio
 	return store.Options{Limits: bufferLimits(cfg), Compact: server, Log: log}
 }
 
-// bufferLimits are those of each gateway's buffer.
+// bufferLimits returns the limits of each gateway's buffer.
 func bufferLimits(cfg *config.Config) store.Limits {
 	return store.Limits{MaxEntries: cfg.Delivery.MaxEntries, MaxBytes: cfg.Delivery.MaxBytes, MaxAge: cfg.Delivery.MaxAge}
 }
 
-// openBots makes the configured bots, which reach addresses of the settings through g, and behind them that of the web
+// openBots makes the configured bots, which reach addresses from settings through g, and behind them the bot of the web
 // chat, if there are pages. They do nothing until they are run.
 func openBots(cfg *config.Config, g *guard.Guard, log *slog.Logger) ([]platforms.Bot, error) {
 	var bots []platforms.Bot
@@ -96,8 +96,8 @@ func openBot(b config.Bot, g *guard.Guard, log *slog.Logger) (platforms.Bot, err
 	return p, nil
 }
 
-// settings are what a Service is told of the configuration when the server listens, or would
-// listen, on addr. g judges wake URLs.
+// settings makes the Service's settings from the configuration. addr is the address that the server listens on or would
+// listen on. g checks wake URLs.
 func settings(cfg *config.Config, addr string, bots []platforms.Bot, g *guard.Guard) manage.Settings {
 	return manage.Settings{
 		Version: release, URL: cfg.URL(netaddr.Proposed(addr)), WebURL: webURL(cfg), Bots: bots, Networks: networks(), Words: words.Words{},
@@ -107,9 +107,9 @@ func settings(cfg *config.Config, addr string, bots []platforms.Bot, g *guard.Gu
 	}
 }
 
-// client is the way to the running server or, when none runs, to the database opened for one command. Where there is no
-// database, who changes is refused, unless the command may make one; who only looks sees an empty one, of which nothing
-// stays. The caller ends it with done.
+// client returns a client for the running server or, if none runs, for the database, opened for this command. If there
+// is no database, a command that makes changes is refused, unless it may make one; a command that only reads sees an
+// empty one, which is removed afterwards. The caller ends it with done.
 func (a *app) client(ctx context.Context, changes bool) (c *admin.Client, done func() error, err error) {
 	f, err := a.find(ctx)
 	if err != nil {
@@ -141,7 +141,7 @@ func (a *app) client(ctx context.Context, changes bool) (c *admin.Client, done f
 	if err != nil {
 		return nil, nil, err
 	}
-	// Opening the database sets aside what is damaged: if nobody is told now, no later start can tell.
+	// Opening the database sets damaged records aside. It is reported now, because no later start can report it.
 	db, v, err := openStore(ctx, cfg, false, nil, a.warnings())
 	if errors.Is(err, store.ErrLocked) {
 		return nil, nil, fmt.Errorf("%w %s and does not answer on the admin socket: that process is starting, stopping or stuck; try again in a moment",

@@ -24,7 +24,7 @@ type operation[A, R any] struct {
 	asJSON *bool
 }
 
-// command is the command of op, which does nothing yet.
+// command returns the command of op, which does nothing yet.
 func command[A, R any](a *app, op ops.Op[A, R], short string) operation[A, R] {
 	words, args := op.Words()
 	c := &cobra.Command{Use: strings.Join(append(words[len(words)-1:], args...), " "), Short: short}
@@ -32,7 +32,7 @@ func command[A, R any](a *app, op ops.Op[A, R], short string) operation[A, R] {
 	return operation[A, R]{c, a, op, jsonFlag(c)}
 }
 
-// accept lets c take arguments as the table writes them, and offer what can stand in each.
+// accept lets c take the arguments that the table of operations lists, and offers values for each.
 func (a *app) accept(c *cobra.Command, args []string) {
 	if n := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--") }); n >= 0 {
 		args = args[:n]
@@ -52,7 +52,7 @@ func (a *app) accept(c *cobra.Command, args []string) {
 	c.ValidArgsFunction = a.complete(args)
 }
 
-// addFormer adds to root what operations were called before, hidden: each does what the command does that took its place.
+// addFormer adds the former names of operations to root as hidden commands, which do the same as the present ones.
 func (a *app) addFormer(root *cobra.Command) {
 	for _, op := range ops.All() {
 		if op.Former == "" {
@@ -82,7 +82,7 @@ func (a *app) addFormer(root *cobra.Command) {
 	}
 }
 
-// hiddenGroup is root's command of that name, which only holds former names; it makes one if there is none.
+// hiddenGroup returns root's hidden command of that name, which only holds former names. It makes one if there is none.
 func hiddenGroup(root *cobra.Command, name string) *cobra.Command {
 	if c := child(root, name); c != nil {
 		return c
@@ -93,7 +93,7 @@ func hiddenGroup(root *cobra.Command, name string) *cobra.Command {
 	return c
 }
 
-// complete offers what can stand in each of the arguments. It makes no database.
+// complete offers values for each of the arguments. It makes no database.
 func (a *app) complete(args []string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, given []string, _ string) (all []string, _ cobra.ShellCompDirective) {
 		if len(given) >= len(args) {
@@ -115,7 +115,7 @@ func (a *app) complete(args []string) cobra.CompletionFunc {
 	}
 }
 
-// gatewayNames are the names of all gateways that are not revoked. It makes no database.
+// gatewayNames returns the names of all gateways that are not revoked. It makes no database.
 func (a *app) gatewayNames(ctx context.Context) (names []string, err error) {
 	gateways, err := ask(ctx, a, ops.Gateways, struct{}{})
 	for _, g := range gateways {
@@ -126,7 +126,7 @@ func (a *app) gatewayNames(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// asking lets c ask for its operation, with what args reads from the arguments, and print what comes back.
+// asking makes c carry out its operation: args reads the arguments, and human prints the result.
 func (c operation[A, R]) asking(args func(pos []string) (A, error), human func(w io.Writer, args A, r R)) *cobra.Command {
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		in, err := args(pos)
@@ -138,15 +138,15 @@ func (c operation[A, R]) asking(args func(pos []string) (A, error), human func(w
 	return c.Command
 }
 
-// listing is asking for an operation that answers with a list: it prints a table, or says none.
+// listing is asking for an operation whose result is a list: it prints a table, or the text none.
 func listing[A, T any](c operation[A, []T], args func(pos []string) (A, error), none string, head []any, row func(T) []any) *cobra.Command {
 	return c.asking(args, func(w io.Writer, _ A, all []T) { list(c.app, w, all, none, head, row) })
 }
 
-// noArgs are the arguments of an operation that takes none.
+// noArgs is the reader for operations without arguments.
 func noArgs([]string) (none struct{}, err error) { return none, nil }
 
-// nameArg is the first argument as a name; there may be none.
+// nameArg reads the first argument as a name; there may be none.
 func nameArg(pos []string) (n manage.Named, err error) {
 	if len(pos) > 0 {
 		n.Name = pos[0]
@@ -154,7 +154,7 @@ func nameArg(pos []string) (n manage.Named, err error) {
 	return n, nil
 }
 
-// show asks for one operation and prints what comes back.
+// show carries out an operation and prints the result.
 func show[A, R any](ctx context.Context, a *app, op ops.Op[A, R], args A, asJSON bool, human func(w io.Writer, r R)) error {
 	out, err := ask(ctx, a, op, args)
 	if err != nil {
@@ -163,8 +163,7 @@ func show[A, R any](ctx context.Context, a *app, op ops.Op[A, R], args A, asJSON
 	return a.print(asJSON, out, func(w io.Writer) { human(w, out) })
 }
 
-// ask carries out one operation: in the running server or, when none runs, over the database opened
-// for this one command.
+// ask carries out an operation: in the running server or, if none runs, with the database opened for this command.
 func ask[A, R any](ctx context.Context, a *app, op ops.Op[A, R], args A) (result R, err error) {
 	c, done, err := a.client(ctx, op.Changes)
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 type console struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	hintsFor       string // the shard that commands shown are for, if there are several
+	hintsFor       string // the shard that commands in hints name, if there are several
 }
 
 // jsonFlag adds --json to c.
@@ -70,7 +70,7 @@ func (o *observed) Write(b []byte) (n int, err error) {
 	return len(b), nil
 }
 
-// say writes a line about what was done, to stderr.
+// say writes a line to stderr.
 func (c *console) say(format string, args ...any) {
 	_, _ = fmt.Fprintln(c.stderr, relay.InShard(terminal.Sprintf(format, args...), c.hintsFor))
 }
@@ -132,7 +132,7 @@ func narrow(rows [][]any) [][]any {
 	return rows
 }
 
-// ago renders a time as the distance from now, or "-" for none.
+// ago renders a time as the distance from now; "-" for the zero time.
 func ago(t, now time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -149,7 +149,7 @@ func ago(t, now time.Time) string {
 	return fmt.Sprintf("%dd ago", int(d.Hours()/24))
 }
 
-// in is how long something takes from now on, at most.
+// in renders the time until something happens, rounded up.
 func in(d time.Duration) string {
 	up := func(unit time.Duration) int { return int((d + unit - 1) / unit) }
 	switch {
@@ -162,7 +162,7 @@ func in(d time.Duration) string {
 	}
 }
 
-// join is all ids in one cell or line.
+// join returns all ids in one cell or line.
 func join[S ~string](all []S) string {
 	texts := make([]string, len(all))
 	for i, s := range all {
@@ -191,7 +191,8 @@ func (c *console) confirmed(yes bool, question, done string) error {
 	return nil
 }
 
-// below is what goes before lines that are appended to a file: its last line may not be ended.
+// below returns the text to put before lines that are appended to a file, because the file's last line may lack its
+// end.
 func (c *console) below() string {
 	if f, ok := c.stdout.(*os.File); ok {
 		if st, err := f.Stat(); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
@@ -201,7 +202,7 @@ func (c *console) below() string {
 	return ""
 }
 
-// warnings is a log of what a command's user should know.
+// warnings returns a log for the user of a command.
 func (c *console) warnings() *slog.Logger {
 	return slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }

@@ -75,8 +75,8 @@ func newPeopleDirectCmd(a *app) *cobra.Command {
 	return c.Command
 }
 
-// person gives c the flag that names a person, and returns what asks for op about them; also is what other flags say. The former
-// commands name the person in two arguments.
+// person gives c the flag that names a person. It returns a function that carries out op for that person; also puts the
+// values of other flags into the request. The former commands name the person in two arguments.
 func person(a *app, c *cobra.Command, op ops.Op[manage.Bind, manage.Binding], asJSON *bool, done string, also ...func(*manage.Bind)) func(*cobra.Command, []string) error {
 	who := c.Flags().String("user", "", "the person, as `PLATFORM:PERSON`, such as telegram:4242 or telegram:@ann")
 	_ = c.RegisterFlagCompletionFunc("user", func(*cobra.Command, []string, string) (all []string, _ cobra.ShellCompDirective) {
@@ -118,10 +118,10 @@ func person(a *app, c *cobra.Command, op ops.Op[manage.Bind, manage.Binding], as
 	}
 }
 
-// nameOr is the name that a gateway was given, or else its id.
+// nameOr returns the name that a gateway was given, or else its id.
 func nameOr[ID ~string](name string, id ID) string { return terminal.Plain(cmp.Or(name, string(id))) }
 
-// personShown is a person with their name, where one is known.
+// personShown returns a person with their name, where one is known.
 func personShown(p relay.PlatformID, u relay.UserID, name string) string {
 	return terminal.Plain(withName(name, string(p)+" person "+string(u)))
 }
@@ -186,7 +186,7 @@ func newPeopleCmd(a *app) *cobra.Command {
 	return group("people", "Show whose messages go where, name them, and change it", c, newPeopleNameCmd(a), newPeopleDirectCmd(a))
 }
 
-// instances are the names of gateways, one of each instance: those of one instance hold the same.
+// instances returns a gateway's name for each instance: gateways of one instance hold the same things.
 func (a *app) instances(ctx context.Context) (names []string, err error) {
 	gateways, err := ask(ctx, a, ops.Gateways, struct{}{})
 	var asked []relay.InstanceID
@@ -198,7 +198,7 @@ func (a *app) instances(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// people are who is linked to the named gateways, or to any.
+// people returns the people who are linked to the named gateways, or to any.
 func (a *app) people(ctx context.Context, names []string) ([]manage.Binding, error) {
 	all := []manage.Binding{}
 	if len(names) == 0 {
@@ -253,7 +253,7 @@ func newGatewayAccessCmd(a *app) *cobra.Command {
 	})
 }
 
-// heard is whom a gateway hears in the chats it was granted.
+// heard says to whom a gateway listens in its granted chats.
 func heard(p manage.Principal) string {
 	switch p.Policy {
 	case relay.AnyOne:
@@ -318,7 +318,7 @@ func newGatewayPolicyCmd(a *app) *cobra.Command {
 	})
 }
 
-// policyLine is a policy in a line.
+// policyLine returns a policy in a line.
 func policyLine(r manage.Relevance) string {
 	out := string(r.Platform) + ": all messages"
 	if r.RequireAddress {

@@ -37,12 +37,12 @@ type configured struct {
 	bot platforms.Bot
 }
 
-// reloader takes a changed configuration over into a running server. The configuration is judged whole, and bots that
-// changed are opened; an error so far changes nothing. Then bots that did not change keep their objects, and whatever a
-// changed one asks of the network begins when the Run of the bot that had its id has returned. Sessions, lanes and other
-// bots notice nothing; a gateway learns what a new bot can do with its next hello. Once begun a reload ends whole, whether
-// or not somebody waits for it, and none begins in a stop. The log's level and [replies] change too; everything else is
-// compared with what the server was started with, and named.
+// reloader brings a changed configuration into a running server. It first checks the whole configuration and opens the
+// bots that changed; an error up to there changes nothing. Bots that did not change keep their objects. A changed bot
+// asks nothing of the network before the Run of the former bot with its id has returned. Sessions, lanes and other bots
+// notice nothing; a gateway learns the abilities of a new bot at its next hello. A reload that has begun ends whole,
+// whether or not somebody waits for it, and none begins during a stop. The log's level and [replies] change too; all
+// other settings are compared with those at the start, and reported if they differ.
 type reloader struct {
 	// Set once, by newReloader.
 	load    func() (*config.Config, error)
@@ -51,8 +51,8 @@ type reloader struct {
 	log     *slog.Logger
 	level   *slog.LevelVar
 	manager service.Manager
-	started *config.Config // what the server runs with, but for its bots and the level
-	// stopping is closed when the server begins to stop; nil: it does not.
+	started *config.Config // the configuration the server runs with, except for its bots and the level
+	// stopping is closed when the server begins to stop; nil: the server does not stop.
 	stopping <-chan struct{}
 
 	mu   sync.Mutex // one reload at a time; guards the fields below
@@ -69,8 +69,9 @@ func newReloader(cfg *config.Config, bots []platforms.Bot, c *core, g *guard.Gua
 	return r
 }
 
-// reload reads the configuration, judges it whole, and takes over what can be: by is who asked. With a fault it changes
-// nothing, nor while the server stops: what is under way needs the bots there are.
+// reload reads the configuration, checks all of it, and takes over what can change in a running server. by is the user
+// who asked. It changes nothing if there is a fault, or while the server stops: what is under way needs the present
+// bots.
 func (r *reloader) reload(ctx context.Context, by string) (manage.Reloaded, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,7 +101,7 @@ func (r *reloader) reload(ctx context.Context, by string) (manage.Reloaded, erro
 	return out, nil
 }
 
-// takeOver is reload without what is said about it. r.mu must be held.
+// takeOver is reload without the log lines. r.mu must be held.
 func (r *reloader) takeOver(ctx context.Context) (out manage.Reloaded, err error) {
 	next, err := r.load()
 	switch {
@@ -140,7 +141,8 @@ func (r *reloader) takeOver(ctx context.Context) (out manage.Reloaded, err error
 	return out, nil
 }
 
-// next are the bots of a configuration: those that are hosted with the same setup, unless they gave up, and others new.
+// next returns the bots of a configuration: those that are hosted with the same setup, unless they gave up, and others
+// new.
 func (r *reloader) next(all []config.Bot) (bots []configured, err error) {
 	for _, b := range all {
 		i := slices.IndexFunc(r.bots, func(c configured) bool { return c.as.Same(&b) && !gaveUp(c.bot) })

@@ -16,7 +16,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wake"
 )
 
-// report is a status that can be shown to strangers, with what they would ask for.
+// report is a status that can be shown to strangers, with the details for which they would ask.
 type report struct {
 	manage.Status
 	Commit string `json:"commit,omitempty"`
@@ -24,9 +24,9 @@ type report struct {
 	System string `json:"system"`
 }
 
-// nameless is what st says in numbers and in words from closed sets: nothing that somebody chose or a network gave.
-// Bots, gateways and tenants are counted through. Reasons and warnings are left out, for they may name a file, a host or
-// a chat.
+// nameless returns those parts of st that are numbers or words from closed sets, and no name that somebody chose or a
+// network gave. It numbers bots, gateways and tenants. It leaves out reasons and warnings, which may name a file, a
+// host or a chat.
 func nameless(st manage.Status) report {
 	out := manage.Status{
 		Version: st.Version, Ready: st.Ready, Running: st.Running, Counters: st.Counters, Media: st.Media,

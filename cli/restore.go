@@ -76,10 +76,10 @@ the others are listed.`,
 // restoredHere is a Restored on this machine, with its vault key.
 type restoredHere struct {
 	restore.Restored
-	KeyFault string `json:"keyFault,omitempty"` // why the vault of the restored database does not open; empty: it does
+	KeyFault string `json:"keyFault,omitempty"` // why the vault of the restored database does not open; empty: it opens
 }
 
-// unopened is why the restored database cannot be used as it is: most often the vault's key is missing.
+// unopened returns why the restored database cannot be used as it is; usually the vault's key is missing.
 func (a *app) unopened(ctx context.Context, path string, cfg *config.Config) (err error) {
 	db, err := store.Open(path, store.Options{Log: a.warnings()})
 	if err != nil {

@@ -29,7 +29,7 @@ lets running actions finish; a second one does not wait for them. SIGHUP is herm
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s := &serving{app: a, manager: service.ManagerOf(a.getenv), began: make(chan struct{})}
-			ctx, hurry, release := signals(cmd.Context(), s.hangup) // before the configuration is read: none is missed
+			ctx, hurry, release := signals(cmd.Context(), s.hangup) // before the configuration is read, so that no signal is missed
 			defer release()
 			cfg, err := a.config()
 			if err != nil {
@@ -38,7 +38,7 @@ lets running actions finish; a second one does not wait for them. SIGHUP is herm
 			log := a.logger(cfg.Log, &s.level)
 			err = s.run(ctx, hurry, cfg, log)
 			if err != nil && cfg.Log.JSON {
-				err = errFinding // the log says it, and every line of that is JSON
+				err = errFinding // the fault is in the log, of which every line is JSON
 			}
 			return err
 		},
@@ -68,7 +68,7 @@ func (s *serving) served() bool {
 	}
 }
 
-// hangup is what a SIGHUP does, as soon as the server serves. The log says what became of it.
+// hangup reloads the configuration on a SIGHUP, as soon as the server serves. The log has the result.
 func (s *serving) hangup(ctx context.Context) {
 	select {
 	case <-s.began:
@@ -79,7 +79,7 @@ func (s *serving) hangup(ctx context.Context) {
 	}
 }
 
-// serve adds cores to those that serve, and returns a copy of the list.
+// serve adds more to the cores that serve, and returns all of them in a new slice.
 func (s *serving) serve(more ...*core) []*core {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *serving) ended(c *core) {
 // run runs the connector until ctx ends. When hurry ends too, running actions are not waited for.
 func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.Logger) (err error) {
 	defer func() {
-		if s.served() || cfg.Log.JSON { // else what is printed says why
+		if s.served() || cfg.Log.JSON { // otherwise it is printed
 			logStopped(ctx, log, err)
 		}
 	}()
@@ -175,7 +175,7 @@ func (s *serving) lead(ctx, hurry context.Context, cfg *config.Config, open func
 	if s.app.makes == nil { // setup gives the advice itself
 		advise(ctx, cfg, db, log)
 	}
-	debug.FreeOSMemory() // what only the start needed would otherwise stay with an idle process
+	debug.FreeOSMemory() // an idle process would keep memory that only the start needed
 	s.serve(core)
 	defer s.ended(core)
 	s.begins.Do(func() { close(s.began) })
@@ -203,7 +203,7 @@ func logStopped(ctx context.Context, log *slog.Logger, err error) {
 	log.Log(ctx, level, "stopped", "reason", err)
 }
 
-// advise says what is missing and what to type next.
+// advise logs what is missing, and the command to type next.
 func advise(ctx context.Context, cfg *config.Config, db *store.DB, log *slog.Logger) {
 	if len(cfg.Bots) == 0 {
 		log.Warn(relay.InShard("no bot is configured: `hermes-connector setup` adds one", cfg.OneOf()),

@@ -126,8 +126,8 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 	return setup.Run(ctx, o)
 }
 
-// command runs another program, whose output is shown. One that lies in the current folder is refused, and when ctx
-// ends, the program is interrupted.
+// command runs another program and shows its output. It refuses a program in the current folder. When ctx ends, it
+// interrupts the program.
 func (a *app) command(ctx context.Context, name string, args ...string) error {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Env, c.Stdout, c.Stderr = a.env, a.stderr, a.stderr

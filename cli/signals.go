@@ -10,8 +10,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 )
 
-// told is the cause of a context that ended because somebody told the server to stop. It still is context.Canceled to
-// whoever asks with errors.Is.
+// told is the cause of a context that ended because somebody told the server to stop. errors.Is still finds
+// context.Canceled.
 type told struct{ why string }
 
 func (t told) Error() string { return t.why }
@@ -35,7 +35,7 @@ func signals(parent context.Context, reload func(context.Context)) (stop, hurry 
 	if reload != nil || !nohup {
 		kinds = append(kinds, syscall.SIGHUP)
 	}
-	arrived := make(chan os.Signal, 4) // both interrupts fit, so none is missed
+	arrived := make(chan os.Signal, 4) // room for both interrupts, so that none is missed
 	signal.Notify(arrived, kinds...)
 	onTerminal := terminal.Is(os.Stdin)
 	asksForReload := func(s os.Signal) bool {
@@ -84,7 +84,7 @@ func signals(parent context.Context, reload func(context.Context)) (stop, hurry 
 	}
 }
 
-// reason is what a signal means, in words.
+// reason returns the meaning of a signal, in words.
 func reason(s os.Signal) string {
 	switch s {
 	case os.Interrupt:

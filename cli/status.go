@@ -73,13 +73,13 @@ func newStatusCmd(a *app) *cobra.Command {
 	return c.Command
 }
 
-// statusOfNodes is a status with what the nodes of a cluster do; nil: there is none.
+// statusOfNodes is a status with the state of a cluster's nodes; nil: there is no cluster.
 type statusOfNodes struct {
 	manage.Status
 	Cluster *cluster.Overview `json:"cluster,omitempty"`
 }
 
-// statusTable writes st. start is how a server that does not run is started.
+// statusTable writes st. start is the command that starts a stopped server.
 func statusTable(w io.Writer, st manage.Status, start string, now time.Time) {
 	_, _ = fmt.Fprintf(w, "hermes-connector %s\n\n%s\n\n", st.Version, terminal.Lines(summary(st, start)))
 	if !st.Running && len(st.Bots)+len(st.Instances) == 0 {
@@ -102,7 +102,7 @@ func statusTable(w io.Writer, st manage.Status, start string, now time.Time) {
 	gatewayTable(w, st.Instances, now)
 }
 
-// notices writes what is worth knowing and not wrong, a line each.
+// notices writes the findings that are worth knowing but report no fault, a line each.
 func notices(w io.Writer, all finding.List) {
 	for _, f := range all {
 		if f.Severity == finding.Notice {
@@ -111,7 +111,7 @@ func notices(w io.Writer, all finding.List) {
 	}
 }
 
-// summary is the one sentence that whoever is in a hurry reads: all is well, or what is worst and how to fix it.
+// summary returns the one sentence for somebody in a hurry: all is well, or the worst fault and how to fix it.
 func summary(st manage.Status, start string) string {
 	switch {
 	case !st.Running && len(st.Bots) == 0:
@@ -133,7 +133,7 @@ func summary(st manage.Status, start string) string {
 	return "✗ No message is accepted."
 }
 
-// worstLine is the worst of findings with what fixes it, and how many more there are; empty: nothing is wrong.
+// worstLine returns the worst fault with its fix, and how many more there are; empty: there is none.
 func worstLine(all []finding.Finding) string {
 	if wrong(all) == 0 {
 		return ""
@@ -160,7 +160,7 @@ func botTable(w io.Writer, bots []manage.BotStatus, now time.Time) {
 		rows = append(rows, []any{glyph, botName(b), b.Name, state, ago(b.LastEventAt, now)})
 	}
 	table(w, rows)
-	for _, b := range bots { // whose reasons may be long
+	for _, b := range bots { // their reasons may be long
 		because := finding.Local(b.Reason)
 		if b.RetryAt.After(now) {
 			because = strings.TrimPrefix(because+"; next try in "+in(b.RetryAt.Sub(now)), "; ")
@@ -199,7 +199,7 @@ func gatewayTable(w io.Writer, all []manage.InstanceStatus, now time.Time) {
 	}
 }
 
-// gatewayState is how a gateway is that was seen last at that time.
+// gatewayState describes a gateway's state; seen is when it was last seen.
 func gatewayState(s manage.State, seen time.Time) string {
 	switch {
 	case s != manage.Away && s != manage.Asleep:
@@ -210,7 +210,7 @@ func gatewayState(s manage.State, seen time.Time) string {
 	return string(s) + " since " + finding.Clock(seen)
 }
 
-// calledTable shows the bots that their networks call over HTTP, and what is to be looked at there.
+// calledTable shows the bots that their networks call over HTTP, with what needs attention there.
 func calledTable(w io.Writer, bots []manage.BotStatus, now time.Time) {
 	rows := [][]any{{" ", "BOT", "CALLED AT", "LAST REQUEST", "REFUSED"}}
 	for _, b := range bots {
@@ -297,7 +297,7 @@ func newExplainCmd(a *app) *cobra.Command {
 	return c.Command
 }
 
-// followEvery is how often a command that goes on looks for what is new.
+// followEvery is how often a command that follows looks for news.
 const followEvery = time.Second
 
 func explainedAll(a *app, w io.Writer, all []gate.Decision) {
@@ -309,7 +309,7 @@ func explainedAll(a *app, w io.Writer, all []gate.Decision) {
 	}
 }
 
-// explained writes one verdict: what it is about, and below it what became of it, and what would change that.
+// explained writes one verdict: the message, and below it what happened to it, and what would change that.
 func explained(w io.Writer, d gate.Decision) {
 	at := d.At.Local().Format(time.TimeOnly)
 	if time.Since(d.At) > 12*time.Hour {

@@ -17,7 +17,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
-// finder finds who leads, and what nodes know each other by.
+// finder finds the leader, and the TLS configuration by which nodes recognise each other.
 func finder(node *cluster.Node, cfg *config.Config) func(context.Context) (through.Leader, error) {
 	var known through.Leader // its key is cfg's vault's, which a passphrase takes a while to open
 	return func(ctx context.Context) (through.Leader, error) {
@@ -53,7 +53,7 @@ func finder(node *cluster.Node, cfg *config.Config) func(context.Context) (throu
 	}
 }
 
-// receiver takes what other nodes hand through; nil: there are none.
+// receiver receives requests that other nodes pass on; nil: there are no other nodes.
 func (m *membership) receiver(cfg *config.Config, v *vault.Vault, log *slog.Logger) *through.Receiver {
 	if m == nil {
 		return nil
@@ -61,12 +61,12 @@ func (m *membership) receiver(cfg *config.Config, v *vault.Vault, log *slog.Logg
 	return &through.Receiver{Key: nodeKey(v), Bound: bound(cfg), Log: log}
 }
 
-// nodeKey is what the nodes that can open v know each other by.
+// nodeKey returns the key by which nodes that can open v recognise each other.
 func nodeKey(v *vault.Vault) through.Key {
 	return func(message []byte) []byte { return v.MAC("node", relay.NewSecret(message)) }
 }
 
-// bound are the headers that say who calls, beside those that all proxies write.
+// bound returns the headers that say who calls, beside those that all proxies write.
 func bound(cfg *config.Config) []string {
 	if cfg.Web.TrustHeader == "" {
 		return nil
@@ -74,8 +74,8 @@ func bound(cfg *config.Config) []string {
 	return []string{cfg.Web.TrustHeader}
 }
 
-// nodeTLS judges the certificate of a node at host: it is for that host, or the very one that this node has (own; nil: it
-// has none), whose key nobody else has.
+// nodeTLS checks the certificate of a node at host: it must be for that host, or be this node's own certificate, whose
+// key nobody else has (own; nil: this node has none).
 func nodeTLS(own *tls.Config, host string) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -96,7 +96,7 @@ func nodeTLS(own *tls.Config, host string) *tls.Config {
 	}
 }
 
-// advertisedTLS is how other nodes judge the certificate at cfg's advertise.
+// advertisedTLS returns the configuration with which other nodes check the certificate at cfg's advertise.
 func advertisedTLS(cfg *config.Config) *tls.Config {
 	u, err := url.Parse(cfg.Cluster.Advertise)
 	if err != nil || u.Scheme != "https" {

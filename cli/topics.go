@@ -12,18 +12,19 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/proxy"
 )
 
-// helpFiles are the help topics: one markdown file each, which is read there, on the project's page and in a terminal. A terminal shows
-// a topic as it stands in its file. So its lines have 80 characters at most, but for code and tables; lists stand where a table would not
-// fit; a link to another topic is [words](TOPIC.md), and a link to a file of the project is an address; a line that only links to a
-// file of cli/proxy shows that file in a terminal. A topic is text of ours: what people or networks named never passes through here.
+// helpFiles are the help topics: one markdown file each, read in the repository, on the project's page and in a
+// terminal. A terminal shows a topic exactly as its file is written. So its lines have at most 80 characters, except
+// for code and tables; it uses lists where a table would be too wide; a link to another topic is [words](TOPIC.md), and
+// a link to a file of the project is an address. Where a line only links to a file of cli/proxy, the terminal shows
+// that file. Topics are our own text: names given by people or networks never pass through here.
 //
 //go:embed help/*.md
 var helpFiles embed.FS
 
-// topic is one topic's name, as `hermes-connector help NAME` takes it, and its title.
+// topic is the name of a topic, as `hermes-connector help NAME` takes it, and its title.
 type topic struct{ name, title string }
 
-// helpTopics are all topics, by name.
+// helpTopics returns all topics, by name.
 func helpTopics() (all []topic) {
 	entries, _ := helpFiles.ReadDir("help") // an embedded folder can always be read
 	for _, e := range entries {
@@ -35,7 +36,7 @@ func helpTopics() (all []topic) {
 	return all
 }
 
-// helpText is the topic as markdown; false: there is none of that name.
+// helpText returns a topic as markdown; false: there is no topic of that name.
 func helpText(name string) (string, bool) {
 	if strings.ContainsAny(name, "/.") { // a name, not a path
 		return "", false
@@ -60,8 +61,8 @@ func topics() string {
 	return b.String()
 }
 
-// newHelpCmd takes the place of cobra's: it knows topics too, and what is neither is a usage error. A word that is both
-// shows the topic, since the command shows itself with --help.
+// newHelpCmd replaces cobra's help command. It knows topics too, and reports an unknown word as a usage error. If a
+// word names both, it shows the topic, since the command shows its own help with --help.
 func newHelpCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		GroupID: "More", Use: "help [TOPIC | COMMAND...]", Short: "Read about a topic or a command",

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// misused says why cmd did not take its command line: what the libraries report, without their own words for the
-// values of flags and the number of arguments.
+// misused says why cmd did not accept its command line. It replaces the libraries' words about the values of flags and
+// the number of arguments.
 func (a *app) misused(ctx context.Context, cmd *cobra.Command, err error) string {
 	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		f := wrong.GetFlag()
@@ -54,7 +54,7 @@ func (a *app) missing(ctx context.Context, place, called string) string {
 	return text
 }
 
-// flagWants is what a flag takes, as people say it.
+// flagWants describes the values of a flag.
 func flagWants(f *pflag.Flag) string {
 	switch f.Value.Type() {
 	case "bool":

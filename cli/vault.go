@@ -22,11 +22,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
-// keptPurposes are the purposes of the MACs that are stored, or that names are made of. They outlive the data key: nobody
-// can make them again. The MAC of identity tokens does not; those live for minutes.
+// keptPurposes are the purposes of the MACs that are stored, or from which names are made. They outlive the data key:
+// nobody can make them again. The MAC of identity tokens does not; those live for minutes.
 var keptPurposes = []string{link.Purpose, identity.Purpose, manage.EnrollmentPurpose, manage.GatewayPurpose, callers.TokenPurpose, callers.WakePurpose, callers.PushPurpose}
 
-// sealedKinds are all records with sealed values.
+// sealedKinds returns all records with sealed values.
 func sealedKinds() []rekey.Kind {
 	return []rekey.Kind{token.Sealed(), capability.Sealed(), callers.Sealed()}
 }
@@ -108,12 +108,12 @@ func (f former) key(a *app) (key vault.Key, err error) {
 	return key, nil
 }
 
-// rekeyed is what a rekey did.
+// rekeyed is the result of a rekey.
 type rekeyed struct {
 	Key     string `json:"key"` // that opens the vault now
 	Already bool   `json:"already,omitempty"`
 	NewData bool   `json:"newDataKey"`
-	// Finished: an earlier rekey was interrupted, and this one removed what that one had replaced.
+	// Finished: an earlier rekey was interrupted, and this one removed the values that the earlier one had replaced.
 	Finished bool `json:"finishedEarlier,omitempty"`
 	rekey.Count
 	Lost []relay.GatewayID `json:"lost,omitempty"` // the gateways that need new secrets
@@ -140,8 +140,8 @@ func (a *app) rekey(ctx context.Context, cfg *config.Config, from vault.Key, res
 	if err = errors.Join(err, db.Close()); err != nil || got.Already {
 		return got, err
 	}
-	// What was sealed before, and the data key as the former key wrapped it, lie in the file's free pages: the next
-	// Open removes them.
+	// The former sealed values, and the data key wrapped by the former key, are still in the file's free pages: the
+	// next Open removes them.
 	if db, err = store.Open(cfg.Database(), store.Options{Log: a.warnings()}); err == nil {
 		if db.Stats().Leftover {
 			err = errors.New("no copy without them could be made")

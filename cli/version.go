@@ -12,8 +12,8 @@ import (
 // release is the version of this program; packaging/release reads it here.
 const release = "0.1.0"
 
-// commit is what the program was built from, as the Go tool stamped it: twelve digits, and "+changes" if the files were
-// not those of the commit; empty when it was not built in a clone.
+// commit returns the commit from which the program was built, as the Go tool stamped it: twelve digits, and "+changes"
+// if the files differed from the commit. It is empty if the program was not built in a clone.
 func commit() (c string) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -50,7 +50,7 @@ func (a *app) printVersion(asJSON bool) error {
 	})
 }
 
-// built says what the program was built from, and for what.
+// built says from which commit the program was built, and for which system.
 func built() string {
 	of := runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH
 	if c := commit(); c != "" {

@@ -45,7 +45,7 @@ func newWebCmd(a *app) *cobra.Command {
 	})
 }
 
-// fingerprintLines is a fingerprint in two lines, as they fit a terminal and a browser's window.
+// fingerprintLines returns a fingerprint in two lines, as they fit a terminal and a browser's window.
 func fingerprintLines(f string) string {
 	half := len(f)/2 + 1
 	return "  " + f[:half] + "\n  " + f[half:]
@@ -85,7 +85,7 @@ func listenWeb(cfg *config.Config) (net.Listener, error) {
 	return l, nil
 }
 
-// webURL is where people open the web pages; empty: there are none.
+// webURL returns the address at which people open the web pages; empty: there are no pages.
 func webURL(cfg *config.Config) string {
 	if cfg.Web.Listen == "" {
 		return ""
@@ -97,13 +97,13 @@ func webURL(cfg *config.Config) string {
 	return web.Address(cfg.Web.URL, scheme, cfg.Web.Listen)
 }
 
-// ownCertificate is the pages' certificate of the connector's own.
+// ownCertificate returns the pages' certificate of the connector's own.
 func ownCertificate(cfg *config.Config) web.Certificate {
 	files := cfg.WebCertificate()
 	return web.Certificate{File: files.CertFile, Key: files.KeyFile}
 }
 
-// webFingerprint is that of the pages' own certificate; empty: they have none.
+// webFingerprint returns the fingerprint of the pages' own certificate; empty: they have none.
 func webFingerprint(cfg *config.Config) string {
 	if cfg.Web.Listen == "" || !cfg.OwnWebCertificate() {
 		return ""
@@ -111,8 +111,8 @@ func webFingerprint(cfg *config.Config) string {
 	return ownCertificate(cfg).Fingerprint()
 }
 
-// webTLS is how the web pages are served: with the listener's certificate, listener, or one of the connector's own, which
-// renew renews before its end; nil: plain http, on this machine or to a proxy.
+// webTLS returns the TLS configuration of the web pages: with the listener's certificate, or with one of the
+// connector's own, which renew renews before it expires. nil means plain http, on this machine or to a proxy.
 func webTLS(cfg *config.Config, listener *tls.Config, log *slog.Logger) (pages *tls.Config, renew func(context.Context) error, err error) {
 	if !cfg.OwnWebCertificate() {
 		return listener, func(context.Context) error { return nil }, nil
@@ -142,7 +142,7 @@ func webTLS(cfg *config.Config, listener *tls.Config, log *slog.Logger) (pages *
 	}, err
 }
 
-// serveWeb lets run serve the web pages at d, where certificates are shown.
+// serveWeb makes run serve the web pages at d, with these certificates.
 func (c *core) serveWeb(cfg *config.Config, d door.Door, certificates *tls.Config, v *vault.Vault, m *membership, log *slog.Logger) {
 	c.pages = certificates
 	about := []any{"url", webURL(cfg), "login", relay.InShard("run hermes-connector web", cfg.OneOf())}
@@ -169,7 +169,7 @@ func (c *core) serveWeb(cfg *config.Config, d door.Door, certificates *tls.Confi
 	c.beside = append(c.beside, look.Run, func(ctx context.Context) error { return site.Run(ctx, d) })
 }
 
-// machine is what the connector stands on, for the status page.
+// machine returns the state of the machine, the database and the snapshots, for the status page.
 func (c *core) machine() status.Machine {
 	m := status.Machine{Database: c.db.Stats().FileBytes}
 	_, m.DiskFree = c.look.machine(false)

@@ -21,9 +21,9 @@ const WhyTooLarge = "larger than the 25 MB kept here"
 // MediaError says that a file cannot be had, for good.
 type MediaError struct {
 	State relay.MediaState // MediaTooLarge or MediaGone
-	// Why is for people, and holds no credential: "larger than the 20 MB Telegram gives bots".
+	// Why is for people, and contains no credential: "larger than the 20 MB Telegram gives bots".
 	Why string
-	Err error // for the log; nil: no more is known
+	Err error // for the log; nil: there is no more to say
 }
 
 func (e *MediaError) Error() string {
@@ -35,16 +35,16 @@ func (e *MediaError) Error() string {
 
 func (e *MediaError) Unwrap() error { return e.Err }
 
-// Examination is how a bot stands at its network.
+// Examination is the result of asking a network about a bot.
 type Examination struct {
-	Name     string            // the bot's handle, without "@"; empty when it could not be learned
-	Invite   string            // the address where a person brings the bot into their chats; empty: there is none
-	Clock    time.Time         // the network's, when it answered; zero: not learned
+	Name     string            // the bot's handle, without "@"; empty if it is not known
+	Invite   string            // the address at which a person brings the bot into their chats; empty: there is none
+	Clock    time.Time         // the network's time when it answered; zero: not learned
 	Findings []finding.Finding // in any order
 }
 
-// An ability is an optional interface. Ops derives from it what a gateway is told, so that a platform can neither
-// claim an operation it lacks nor forget one it has. All follow the rules of Bot.Send.
+// An ability is an optional interface. Ops derives from the abilities what a gateway is told, so that a platform can
+// neither claim an operation that it lacks nor forget one that it has. All follow the rules of Bot.Send.
 type (
 	// Editor changes a message's text. Text over the limit edits the first part and sends the
 	// rest; the result names the last part. "Not modified" is success.
@@ -67,14 +67,15 @@ type (
 	Deleter interface {
 		Delete(ctx context.Context, a relay.Delete) (relay.Result, error)
 	}
-	// Examiner asks the network how the bot stands there, before it runs or beside it, and changes nothing. It returns
-	// within ctx; chats are granted. What it says holds no credential.
+	// Examiner asks the network about the bot, before the bot runs or at the same time, and changes nothing. It returns
+	// within ctx; chats are the granted ones. Its findings contain no credential.
 	Examiner interface {
 		Examine(ctx context.Context, chats []relay.Place) Examination
 	}
-	// Stander asks the network how the bot stands in one granted place, beside Run, and changes nothing: whether it is in it
-	// (finding.NotInChat), may write (finding.NoSend) and hears what is said (finding.PrivacyMode). An error means not known
-	// now. Inbox is told of a Batch.Roster without a user, or with the bot as the user, when that may have changed.
+	// Stander asks the network about the bot in one granted place, while the bot runs, and changes nothing: whether it
+	// is a member (finding.NotInChat), may write (finding.NoSend) and gets all messages (finding.PrivacyMode). An error
+	// means not known now. When the answer may have changed, the bot reports a Batch.Roster without a user, or with
+	// itself as the user.
 	Stander interface {
 		Stands(ctx context.Context, place relay.Place) ([]finding.Finding, error)
 	}
@@ -91,21 +92,21 @@ type (
 		RenameThread(ctx context.Context, a relay.ThreadRename) (relay.Result, error)
 	}
 
-	// MediaSender posts files. The result names the file's message, and in MessageIDs all that were made; a caption
-	// that does not fit follows as ordinary messages. Once the last byte of the body may have left, an unclear failure is
-	// relay.MaybeSent.
+	// MediaSender posts files. The result names the file's message, and MessageIDs all messages that were made; a
+	// caption that does not fit follows as ordinary messages. Once the last byte of the body may have left, an unclear
+	// failure is relay.MaybeSent.
 	MediaSender interface {
-		// SendMedia posts a.File as what a.Kind asks for, if its bytes are that, else as a document.
+		// SendMedia posts a.File in the form that a.Kind asks for if its bytes have that type, otherwise as a document.
 		SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, error)
 	}
-	// Prompter asks with buttons, behind which stands relay.PromptData. A press comes back as an event of the person who
-	// pressed, with Traits.Press, Prompt, relay.TypeCommand and the text "/" and the option's id. What they are to read when
-	// it does not count comes by Batch.Refused.
+	// Prompter asks a question with buttons, whose data is relay.PromptData. A press comes back as an event of the
+	// person who pressed, with Traits.Press, Prompt, relay.TypeCommand and the text "/" and the option's id.
+	// Batch.Refused carries the text for a person whose press does not count.
 	Prompter interface {
 		// Prompt posts a.Content with a button for each of a.Options, on the last part. Too many, or ids that do not fit,
 		// are refused, as a.Misfit says it.
 		Prompt(ctx context.Context, a relay.Prompt) (relay.Result, error)
-		// Unprompt takes the buttons off a message that Prompt made. That there are none is success.
+		// Unprompt takes the buttons off a message that Prompt made. It succeeds if there are none.
 		Unprompt(ctx context.Context, chat relay.ChatID, message relay.MessageID) error
 	}
 	// Drafter shows text in the making. A draft that cannot leave at once is dropped and answered as success.
@@ -123,27 +124,27 @@ type (
 	PublicMedia interface {
 		PublicURL(a relay.Attachment) (url string, ok bool) // of pictures only; never logged
 	}
-	// Historian knows what was said in a chat.
+	// Historian returns earlier messages of a chat.
 	Historian interface {
-		// History are the newest n lines before ev in its chat and thread and after the bot's own last message there,
-		// oldest first. whole: there are no more of them that are not told but for n. An error means not known.
+		// History returns the newest n lines before ev in its chat and thread, and after the bot's own last message
+		// there, oldest first. whole: no line is missing, or only because of n. An error means not known.
 		History(ctx context.Context, ev relay.Event, n int) (lines []relay.ContextLine, whole bool, err error)
 	}
 
-	// Roster knows who can see a chat now, by the network's own word. What the network refuses to say for
-	// good (a 4xx: no such member, a hidden list) is false without an error. An error means not known now;
-	// one that wraps a *MutedError says when to ask again. The caller caches; the platform asks once, and
-	// reports changes through Batch.Roster.
+	// Roster knows who can see a chat now, as the network says. It returns false without an error if the network
+	// refuses to say for good (a 4xx: no such member, a hidden list). An error means not known now; one that wraps a
+	// *MutedError says when to ask again. The caller caches the answer; the platform asks once, and reports changes
+	// through Batch.Roster.
 	Roster interface {
 		CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error)
 	}
 	// PersonFinder finds people by the names of their accounts, where the network lets bots look.
 	PersonFinder interface {
-		// FindPeople are whom the bot can look up with that account's name, without "@", in any case: with their ids and
-		// names. An error means not known now.
+		// FindPeople returns the people, with ids and names, whose account has that name and whom the bot can look up.
+		// handle has no "@", and case does not matter. An error means not known now.
 		FindPeople(ctx context.Context, handle string) ([]relay.Source, error)
 	}
-	// AuthorTeller tells whose a message is. An error means not known.
+	// AuthorTeller knows the author of a message. An error means not known.
 	AuthorTeller interface {
 		// IsOwn reports whether the bot itself wrote the message.
 		IsOwn(ctx context.Context, chat relay.ChatID, message relay.MessageID) (bool, error)
@@ -152,13 +153,13 @@ type (
 	MessageEventer interface {
 		MessageEvent(chat relay.ChatID, message relay.MessageID) relay.EventID
 	}
-	// Manager knows who decides who reads a chat, by the network's own word: its administrators, not everyone
-	// who may write there. A place with an empty chat is the whole scope. A direct chat has no manager. An
-	// error means not known, which is no.
+	// Manager knows who decides who reads a chat, as the network says: its administrators, not everyone who may write
+	// there. A place with an empty chat is the whole scope. A direct chat has no manager. An error means not known,
+	// which counts as no.
 	Manager interface {
 		CanManage(ctx context.Context, place relay.Place, user relay.UserID) (bool, error)
 	}
-	// DirectChats tells whose direct-message chat with the bot an id names, from the id alone.
+	// DirectChats returns the person of a direct-message chat with the bot, from the chat's id alone.
 	DirectChats interface {
 		DirectUser(chat relay.ChatID) (relay.UserID, bool)
 	}
@@ -177,15 +178,15 @@ type (
 	Locator interface {
 		Locate(ctx context.Context, chat relay.ChatID) (relay.Place, error)
 	}
-	// Threader is a network where a thread is a chat of its own, so that an action whose metadata names
-	// a thread is one on that chat.
+	// Threader is a network where a thread is a chat of its own, so that an action whose metadata names a thread acts
+	// on that chat.
 	Threader interface {
-		// Thread places a thread, in its parent. open: whoever sees the parent sees it. An error means that no
-		// such thread is known now.
+		// Thread returns the place of a thread in its parent. open: everybody who sees the parent sees the thread. An
+		// error means that no such thread is known now.
 		Thread(ctx context.Context, id relay.ThreadID) (place relay.Place, open bool, err error)
 	}
-	// Responder answers through a capability. Errors are those of Send; one that wraps
-	// ErrCapabilityGone means that the network no longer honours it: the caller forgets it.
+	// Responder answers through a capability. Errors are those of Send; one that wraps ErrCapabilityGone means that the
+	// network no longer accepts the capability: the caller forgets it.
 	Responder interface {
 		// Thinking reports whether c's placeholder still stands, so that no answer has taken its place. The caller
 		// asks before an answer that may or may not be the first.
@@ -194,7 +195,7 @@ type (
 		Respond(ctx context.Context, c Capability, a relay.Send, first bool) (relay.Result, error)
 		// Discard takes c's placeholder away: nobody will answer.
 		Discard(ctx context.Context, c Capability) error
-		// Settle takes away the buttons of the message on which one was pressed, which c came of: the press is stored.
+		// Settle takes the buttons off the message with the pressed button from which c came: the press is stored.
 		Settle(ctx context.Context, c Capability) error
 	}
 	// MediaResponder is a Responder that answers with files too. The rules are those of Respond.
@@ -219,7 +220,7 @@ type (
 	// Rememberer is a network that, for a while, answers a Send or SendMedia under a name that Once gave, which it has carried
 	// out already, with the message that stands.
 	Rememberer interface {
-		// Remembers is for how long it certainly does. Constant.
+		// Remembers returns for how long the network certainly remembers a name. It is constant.
 		Remembers() time.Duration
 	}
 	// Limited tells when a chat's limiter is open. The caller waits for it before it picks the chat's next
@@ -255,7 +256,7 @@ func is[P any](p Bot) bool {
 	return ok
 }
 
-// drafts: only of a bot whose operator wants them.
+// drafts is only for a bot whose operator wants drafts.
 func drafts(p Bot) bool {
 	d, ok := p.(Drafter)
 	return ok && d.Drafts()
@@ -307,7 +308,7 @@ func Shared(ctx context.Context, p Bot, chat relay.ChatID, user relay.UserID) (b
 	return shared, nil
 }
 
-// MessageEvent is the event that a person's message was.
+// MessageEvent returns the event that a person's message was.
 func MessageEvent(p Bot, chat relay.ChatID, message relay.MessageID) relay.EventID {
 	if e, ok := p.(MessageEventer); ok {
 		return e.MessageEvent(chat, message)
@@ -315,7 +316,7 @@ func MessageEvent(p Bot, chat relay.ChatID, message relay.MessageID) relay.Event
 	return relay.EventID(message)
 }
 
-// Ops lists what p can do, in a fixed order.
+// Ops returns the operations of p, in a fixed order.
 func Ops(p Bot) []relay.Op {
 	var ops []relay.Op
 	for _, can := range abilities {

@@ -11,13 +11,13 @@ import (
 
 type callerKey struct{}
 
-// For has the instance pay, with its share of the rates, for whatever is asked of a platform under the returned
-// context. Refusals are laid to its account, too.
+// For charges requests to a platform under the returned context to the instance and its share of the rates. Refusals
+// count against it, too.
 func For(ctx context.Context, i relay.InstanceID) context.Context {
 	return context.WithValue(ctx, callerKey{}, i)
 }
 
-// Caller is the instance that For named; empty when the connector asks for itself, such as who can see a chat.
+// Caller returns the instance that For named; empty if the connector asks for itself, for example who can see a chat.
 // The connector's own requests go before those of instances.
 func Caller(ctx context.Context) relay.InstanceID {
 	i, _ := ctx.Value(callerKey{}).(relay.InstanceID)
@@ -26,13 +26,14 @@ func Caller(ctx context.Context) relay.InstanceID {
 
 type onceKey struct{}
 
-// Once names what is sent under the returned context, by somebody who tries again later: a network that remembers names
-// (Rememberer) does not carry it out again under the same one, and what could not be sent at all is not tried again here.
+// Once gives a name to messages sent under the returned context, for a sender that tries again later. A network that
+// remembers names (Rememberer) does not send twice under one name, and the bot does not retry messages that could not
+// be sent at all.
 func Once(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, onceKey{}, name)
 }
 
-// Name is the name that Once gave; empty: none.
+// Name returns the name that Once gave; empty: none.
 func Name(ctx context.Context) string {
 	name, _ := ctx.Value(onceKey{}).(string)
 	return name
@@ -40,13 +41,13 @@ func Name(ctx context.Context) string {
 
 type behalfKey struct{}
 
-// OnBehalf names the instance about whose chat the connector asks for itself under the returned context: refusals
-// are laid to that instance's account.
+// OnBehalf names the instance about whose chat the connector asks for itself under the returned context. Refusals count
+// against that instance.
 func OnBehalf(ctx context.Context, i relay.InstanceID) context.Context {
 	return context.WithValue(ctx, behalfKey{}, i)
 }
 
-// Behalf is the instance to whose account a refusal is laid: the Caller, or else whom OnBehalf named; or empty.
+// Behalf returns the instance against which refusals count: the Caller, or the one that OnBehalf named, or none.
 func Behalf(ctx context.Context) relay.InstanceID {
 	i, _ := ctx.Value(behalfKey{}).(relay.InstanceID)
 	return cmp.Or(Caller(ctx), i)
@@ -54,8 +55,8 @@ func Behalf(ctx context.Context) relay.InstanceID {
 
 type patienceKey struct{}
 
-// Patient has what is asked for under the returned context wait for nothing any more once patience has ended, such as for
-// its turn or the end of a pause. What can begin at once still does, and what has begun comes to its end.
+// Patient makes requests under the returned context stop waiting, for their turn or for the end of a pause, once
+// patience has ended. A request that can begin at once still begins, and one that has begun continues.
 func Patient(ctx, patience context.Context) context.Context {
 	return context.WithValue(ctx, patienceKey{}, patience)
 }
@@ -75,8 +76,8 @@ func (e *MutedError) Error() string {
 	return fmt.Sprintf("the network takes no request of this bot before %s", e.Until.UTC().Format(time.RFC3339))
 }
 
-// NotSent is the answer to an action that did not leave in time, because of err; wait is how long it would have
-// had to wait, or 0. Gateways try it again.
+// NotSent returns the error of an action that did not leave in time, because of err. wait is how long it would have had
+// to wait, or 0. Gateways try it again.
 func NotSent(wait time.Duration, err error) *relay.ActionError {
 	if wait > 0 {
 		return relay.Penalty(wait, err)

@@ -36,8 +36,8 @@ func (c *CommandNames) KnowCommands(list []string) {
 	c.more = names(list)
 }
 
-// Slashed is text with "/" in the place of its first "!", and true, if what follows is the name of a command, in any case,
-// and ends there or with a blank. Any other text stays as it is.
+// Slashed replaces the first "!" of text by "/", and returns true, if a command's name follows, in any case, and then
+// the end or a blank. Any other text stays as it is.
 func (c *CommandNames) Slashed(text string) (string, bool) {
 	rest, ok := strings.CutPrefix(strings.TrimLeftFunc(text, unicode.IsSpace), "!")
 	if !ok {

@@ -9,21 +9,21 @@ import (
 )
 
 // Hook is a bot whose network calls it over HTTP, for everything or, beside a connection of its own, for presses only.
-// Package relay/webhooks finds the bot by the path of a request and reads the body; what the request is worth the platform
-// judges. An Inbox takes one batch of a bot at a time: a bot that is called only hands in with an inbox.Feed; one that
-// has a connection too brings both into one queue, as Discord's does.
+// Package relay/webhooks finds the bot by the path of a request and reads the body; the platform verifies the request.
+// An Inbox takes one batch of a bot at a time: a bot without a connection hands in with an inbox.Feed; one that has a
+// connection as well puts both into one queue, as Discord's does.
 type Hook interface {
-	// HookRules is what a request may be. No methods: the bot is not called this way. Constant.
+	// HookRules returns the limits of a request. No methods: the bot is not called this way. It is constant.
 	HookRules() HookRules
-	// Receive verifies r, hands in what it says, and returns its answer once that is on disk, or when the
-	// network would wait no longer. ctx ends when the answer is written, or nobody waits for it. Any goroutine.
+	// Receive verifies r, hands in its events, and returns its answer when they are on disk, or when the network would
+	// wait no longer. ctx ends when the answer is written, or nobody waits for it. It may be called from any goroutine.
 	Receive(ctx context.Context, r HookRequest) HookAnswer
 }
 
-// HookPath is where the network of a bot calls.
+// HookPath returns the path that a bot's network calls.
 func HookPath(b relay.Bot) string { return "/webhooks/" + string(b.Platform) + "/" + string(b.ID) }
 
-// Called is p as one whose network calls it over HTTP; ok is false if none does.
+// Called returns p as a Hook; ok is false if its network makes no calls.
 func Called(p Bot) (h Hook, rules HookRules, ok bool) {
 	if h, ok = p.(Hook); ok {
 		rules = h.HookRules()
@@ -35,9 +35,9 @@ func Called(p Bot) (h Hook, rules HookRules, ok bool) {
 type HookRules struct {
 	Methods []string
 	MaxBody int64 // in bytes
-	// Enter is where the operator enters the bot's address, in words, for `status`; empty: nowhere.
+	// Enter says where the operator enters the bot's address, for `status`; empty: nowhere.
 	Enter string
-	// Doubt is what the operator should check when signatures are wrong again and again, in words.
+	// Doubt says what the operator should check when signatures are wrong again and again.
 	Doubt string
 }
 
@@ -58,21 +58,21 @@ func (r HookRequest) Proved() {
 	}
 }
 
-// HookAnswer is what the network reads.
+// HookAnswer is the response to the network.
 type HookAnswer struct {
 	Status     int // of HTTP
 	Type       string
 	Body       []byte
 	RetryAfter time.Duration // 0: nothing is said
-	// Refused says why nothing was taken in; empty: it was, or there was nothing to take in.
+	// Refused says why nothing was taken in; empty: something was, or there was nothing to take in.
 	Refused HookRefusal
-	// Notes are what the call told of messages of ours.
+	// Notes are the call's reports about our own messages.
 	Notes []HookNote
-	// Skew is how far the request's time is from ours, with StaleTimestamp: positive if ours is ahead.
+	// Skew is how far the request's time is from ours, with StaleTimestamp; positive if ours is ahead.
 	Skew time.Duration
 }
 
-// HookNote is what a network told of a message of ours.
+// HookNote is a network's report about one of our messages.
 type HookNote struct {
 	Status string // one of HookNotes
 	// Of one that did not arrive: where it was to go, and why it did not, for people, without what anybody wrote. Empty: not
@@ -82,7 +82,7 @@ type HookNote struct {
 	Why     string
 }
 
-// HookRefusal is why a request was refused, for counters and `explain`.
+// HookRefusal is the reason for refusing a request, for counters and `explain`.
 type HookRefusal string
 
 // The refusals.
@@ -95,12 +95,12 @@ const (
 	OfGroup        HookRefusal = "of_group" // of a network on which the bot takes direct messages only
 )
 
-// HookNotes are what networks tell of messages that they have taken.
+// HookNotes returns the statuses that networks report for messages that they have accepted.
 func HookNotes() []string {
 	return []string{"queued", "sent", "delivered", "undelivered", "failed", "read"}
 }
 
-// HookRefusals are all of them.
+// HookRefusals returns all reasons.
 func HookRefusals() []HookRefusal {
 	return []HookRefusal{BadSignature, StaleTimestamp, WrongRecipient, Unreadable, NotStored, OfGroup}
 }

@@ -1,14 +1,14 @@
-// Package platforms is the plug of a chat network: what every network must do (Bot), what else it may be
-// able to do (the interfaces in abilities.go), what it is given (Inbox), and how the binary lists it (Network).
+// Package platforms is the plug of a chat network: what every network must do (Bot), what else it may be able to do
+// (the interfaces in abilities.go), what it is given (Inbox), and how the binary lists it (Network).
 //
-// The list of networks in this binary is cli/networks.go. Who may do what, relay/hub decides.
+// The list of networks in this binary is cli/networks.go. relay/hub decides who may do what.
 //
 // Invariants every platform keeps (platforms/platformtest checks them):
 //
 //  1. The network's cursor moves past an event only after Inbox.Accept returned nil for it.
 //  2. Events of one chat are handed in in order, one batch at a time.
 //  3. Run returns only after everything it started has ended.
-//  4. What certainly was not sent is relay.NotSent; everything unclear is relay.MaybeSent.
+//  4. An action that certainly was not sent is relay.NotSent; everything unclear is relay.MaybeSent.
 //  5. No error, log line, status or event contains the credential.
 package platforms
 
@@ -23,11 +23,11 @@ import (
 
 // Bot is one account on one network.
 type Bot interface {
-	// ID is who the credential belongs to, known without asking the network. Constant.
+	// ID returns the account of the credential, without asking the network. It is constant.
 	ID() relay.Bot
 
-	// Descriptor is what the network can do. SupportsEdit and SupportedOps are derived by
-	// Describe from the abilities below; what Descriptor says about them is ignored. Constant.
+	// Descriptor returns the abilities of the network. Describe derives SupportsEdit and SupportedOps from the
+	// abilities below, and ignores Descriptor's values. It is constant.
 	Descriptor() relay.Descriptor
 
 	// Status is the truthful state of the connection now. Any goroutine; must not block.
@@ -38,25 +38,25 @@ type Bot interface {
 	// BadCredentials or Stopped. It is called once.
 	Run(ctx context.Context, in Inbox) error
 
-	// Send posts a message of any length, whether or not Run is running. Any goroutine, several at once for
-	// different chats; the caller keeps the order within a chat. What cannot leave before ctx's deadline is
-	// refused as not sent, with RetryAfter when known. Errors are *relay.ActionError.
+	// Send posts a message of any length, whether or not Run is running. It may be called from any goroutine, and
+	// several times at once for different chats; the caller keeps the order within a chat. A message that cannot leave
+	// before ctx's deadline is refused as not sent, with RetryAfter if known. Errors are *relay.ActionError.
 	Send(ctx context.Context, a relay.Send) (relay.Result, error)
 }
 
-// Inbox is where a platform hands in what it observed.
+// Inbox receives the events of a platform.
 type Inbox interface {
 	// Accept returns nil once everything in b is on disk or deliberately dropped; only then may the platform
 	// confirm it to the network. On an error nothing of b is stored, and the platform hands in the same batch
 	// again, after a pause. It may block on the disk. A bot hands in one batch at a time.
 	Accept(ctx context.Context, b Batch) error
 
-	// Cursor is what the last accepted Batch with a Cursor carried, also from before a restart;
-	// nil when there is none.
+	// Cursor returns the Cursor of the last accepted Batch that had one, also from before a restart; nil if there is
+	// none.
 	Cursor(ctx context.Context) ([]byte, error)
 }
 
-// Batch is what one answer of the network brought. It is stored in one transaction.
+// Batch holds the events of one answer of the network. It is stored in one transaction.
 type Batch struct {
 	Events       []relay.Event
 	Undecodable  []Undecodable   // kept in quarantine
@@ -64,15 +64,15 @@ type Batch struct {
 	Roster       []RosterChange  // likewise
 	Capabilities []Capability    // that came in Events, kept only for the instances that receive the event
 	Receipts     []relay.Receipt // of Events, each stored with its event or not at all
-	Forwards     []relay.Forward // each of one of Events, told by its id: gateways are sent the forward
-	// Refused is told, at most once for each press that reaches nobody, what the person is to read: as soon as that is
-	// known, which may be before the commit. It must not block. Nil: nobody wants to know.
+	Forwards     []relay.Forward // each belongs to one of Events, named by its id: gateways are sent the forward
+	// Refused is called, at most once for each press that reaches nobody, with the text for the person: as soon as that
+	// is known, which may be before the commit. It must not block. Nil: nobody wants to know.
 	Refused func(press relay.EventID, words string)
-	// Undecided is told, before Accept returns, of a press of which that is not clear yet: Refused may be told later,
-	// or nothing more is. It must not block. Nil: nobody wants to know.
+	// Undecided is called, before Accept returns, for a press about which that is not clear yet: Refused may be called
+	// later, or never. It must not block. Nil: nobody wants to know.
 	Undecided func(press relay.EventID)
-	// Cursor, when not nil, is stored with the batch for Inbox.Cursor. When nothing else of the batch is
-	// stored, and without Save, it is on disk a minute later at most: a crash may bring an older one back.
+	// Cursor, when not nil, is stored with the batch for Inbox.Cursor. If the batch has nothing else to store, and
+	// without Save, the cursor is written within a minute: after a crash the store may have an older one.
 	Cursor []byte
 	Save   bool
 }
@@ -82,19 +82,19 @@ type Batch struct {
 type Capability struct {
 	Event relay.EventID // the event it came in
 	Kind  string        // "discord.interaction_token"
-	ID    string        // what a Send's ReplyTo names to mean this one
+	ID    string        // the id by which a Send's ReplyTo names this message
 	// Placeholder: the person sees one that the first answer replaces, and that Discard takes away.
 	Placeholder bool
 	Token       relay.Secret
 	ExpiresAt   time.Time
 }
 
-// Directory is an Inbox that knows which chats matter: those with a grant or a conversation. For these a
-// platform asks the network what it missed.
+// Directory is an Inbox that knows which chats matter: those with a grant or a conversation. A platform asks its
+// network for messages that it missed in these.
 type Directory interface {
 	Chats(ctx context.Context) ([]relay.Place, error)
-	// Seen reports for each event whether it was stored in the last three days, so that handing it in again
-	// would do nothing. Of what was dropped it knows nothing.
+	// Seen reports for each event whether it was stored in the last three days, so that handing it in again would do
+	// nothing. It does not know about dropped events.
 	Seen(ctx context.Context, events []relay.EventID) ([]bool, error)
 }
 
@@ -107,21 +107,21 @@ type People interface {
 // Undecodable is a payload that could not be turned into an event.
 type Undecodable struct {
 	Raw []byte
-	Err error // scrubbed of credentials and of what people wrote
+	Err error // without credentials and what people wrote
 }
 
 // Move says that a chat's id changed for good. The ids of earlier messages mean nothing, or others, in the chat
 // under its new id.
 type Move struct{ From, To relay.ChatID }
 
-// RosterChange says that what was known about visibility no longer holds. An empty field means all.
+// RosterChange says that earlier answers about visibility no longer hold. An empty field means all.
 type RosterChange struct {
 	Scope relay.ScopeID
 	Chat  relay.ChatID
 	User  relay.UserID
 }
 
-// State is how a bot's connection is.
+// State is the state of a bot's connection.
 type State string
 
 // The states a user sees. Connected means that updates flow, not that a start returned.
@@ -137,16 +137,15 @@ const (
 // Status is a bot's connection at one moment.
 type Status struct {
 	State State
-	// Reason says why the state is not Connected, or what else is to be done, in words an operator can act on. No
-	// secrets.
+	// Reason says why the state is not Connected, or what else the operator should do. It contains no secrets.
 	Reason string
 	// Name is the bot's handle on the network, without "@"; empty until known.
 	Name string
-	// LastEventAt is when the network last sent an event, by our clock; zero: not since the start.
+	// LastEventAt is when the network last sent an event, by our clock; zero: none since the start.
 	LastEventAt time.Time
-	// Since is when the state became what it is.
+	// Since is when the state began.
 	Since time.Time
-	// RetryAt is when the connection is tried again; zero: nothing waits.
+	// RetryAt is when the bot tries again to connect; zero: it does not wait.
 	RetryAt time.Time
 }
 
@@ -155,27 +154,27 @@ type Network struct {
 	Name  relay.PlatformID
 	Label string
 	Keys  []Key // of a [[bots]] table, beside platform, api_base and those of the credentials
-	// Token is what the credential is called in the settings: NAME_file and NAME_env. Empty means "token".
+	// Token is the credential's name in the settings: NAME_file and NAME_env. Empty means "token".
 	Token string
-	// TokenHelp says what it is, for `check --help`; empty: a bot's token.
+	// TokenHelp describes the credential, for `check --help`; empty: a bot's token.
 	TokenHelp string
 	// Secrets are further credentials, each as NAME_file or NAME_env.
 	Secrets []SecretKey
-	// CheckToken reports what is wrong with a token's form, without asking the network and
-	// without repeating the token. Nil: the network needs no token.
+	// CheckToken returns what is wrong with a token's form, without asking the network and without repeating the token.
+	// Nil: the network needs no token.
 	CheckToken func(relay.Secret) error
-	// CheckID reports why a text cannot be the id of a user or a chat, in words for whoever typed it. Nil:
-	// every text can.
+	// CheckID returns why a text cannot be the id of a user or a chat, worded for the person who typed it. Nil: every
+	// text can.
 	CheckID func(string) error
-	// IsHandle reports whether a text that is no id names a person as "@" and the name of their account would. Nil: none
-	// does.
+	// IsHandle reports whether a text that is not an id may be a person's account name, or "@" and that name. Nil: none
+	// may.
 	IsHandle func(string) bool
-	// Unscoped: no chat of it lies in a scope.
+	// Unscoped: the network has no scopes.
 	Unscoped bool
 	// Guide says where a person makes a bot and finds its token, for setup. Empty: more than a token is needed, and setup
 	// does not ask for it.
 	Guide string
-	// Formless: a token of it is not known by its form.
+	// Formless: the network's tokens have no recognisable form.
 	Formless bool
 	// Login gets a token for the bot that o is to open, by its account's password, which is used for nothing else. Nil: bots
 	// have no password.
@@ -194,29 +193,29 @@ type Key struct {
 	Check   func(value string) error
 	Path    bool // of a file or folder: Open is handed an absolute one
 	Outside bool // of a URL that is called through Options.Outside
-	List    bool // it may be a list of texts, too, whose value has commas between them
+	List    bool // it may also be a list of texts, whose value has commas between them
 }
 
 // SecretKey is one further credential of a network's bots.
 type SecretKey struct {
 	Name  string
 	Help  string
-	Check func(relay.Secret) error // reports what is wrong with its form, without repeating it
+	Check func(relay.Secret) error // returns what is wrong with its form, without repeating it
 }
 
-// Options are what a bot is opened with.
+// Options are given to a bot when it is opened.
 type Options struct {
 	Token   relay.Secret
-	APIBase string            // base URL without a trailing slash; empty means the network's own
+	APIBase string            // base URL without a trailing slash; empty: the network's own
 	Values  map[string]string // by the name of a Key
 	Log     *slog.Logger
-	// Secrets are one per SecretKey that was given.
+	// Secrets has a value for each SecretKey that was given.
 	Secrets map[string]relay.Secret
-	// Transport carries HTTP; nil means the network's own. Tests replace it.
+	// Transport carries HTTP; nil: the network's own. Tests replace it.
 	Transport http.RoundTripper
-	// Outside carries HTTP to addresses that a setting names: it opens none that are not public, unless the
-	// operator allowed them. Nil means the network's own.
+	// Outside carries HTTP to addresses from a setting. It opens only public addresses, and those that the operator
+	// allowed. Nil means the network's own.
 	Outside http.RoundTripper
-	// PublicURL is where this program is reached from outside, without a trailing slash; empty: not set.
+	// PublicURL is the address at which this program is reached from outside, without a trailing slash; empty: not set.
 	PublicURL string
 }

@@ -11,15 +11,15 @@ import (
 // keyPreviews is the setting that says which links a network may fetch.
 const keyPreviews = "previews"
 
-// Previews says for which links in a bot's messages its network may show what is behind them. To show it, the network
-// fetches it: whoever brings an agent to write an address then reads what stands in it, without anybody's click. The zero
-// value allows none.
+// Previews says for which links in a bot's messages its network may show a preview. For a preview the network fetches
+// the link: if somebody makes an agent write an address, the address's owner reads its content without a click by
+// anybody. The zero value allows none.
 type Previews struct {
 	all   bool
 	hosts []string // in lower case; all else is not shown
 }
 
-// PreviewsKey is the key of a network that makes previews unless it is told not to.
+// PreviewsKey returns the key of a network that makes previews unless it is told not to.
 func PreviewsKey() Key {
 	return Key{
 		Name: keyPreviews, Default: "false", List: true,
@@ -28,7 +28,7 @@ func PreviewsKey() Key {
 	}
 }
 
-// Previews is the value of the key that PreviewsKey makes.
+// Previews returns the value of the key that PreviewsKey makes.
 func (s Settings) Previews() Previews {
 	p, _ := parsePreviews(s[keyPreviews]) // checked by Options.Settings
 	return p
@@ -56,16 +56,17 @@ func parsePreviews(v string) (Previews, error) {
 
 var (
 	hostName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]([a-z0-9-]*[a-z0-9])?$`)
-	// plainLink is a link about which no reader can disagree: no port, no user, and none of the characters at which one
-	// network ends a link and another one goes on.
+	// plainLink is a link that every reader understands the same way: it has no port, no user, and none of the
+	// characters at which one network ends a link and another continues it.
 	plainLink = regexp.MustCompile(`^(?i:https?)://([A-Za-z0-9.-]+)(/[A-Za-z0-9/._~%?=&#+-]*)?$`)
 	// suspect is in everything that some reader takes for a link: a dot, in any of its forms, or the beginning of an address.
 	suspect = regexp.MustCompile(`[.。．｡․﹒]|//|(?i:https?:)`)
 	number  = regexp.MustCompile(`^[0-9]+(\.[0-9]+){0,2}$`)
 )
 
-// Allow reports whether a message that says text, and whose formats lead to links, may have previews. With a list of hosts
-// it may if everything in it that anybody could take for a link is a plain one to one of them; in doubt it may not.
+// Allow reports whether a message may have previews; text is its text, and links are the targets of its formats. With a
+// list of hosts it may if everything that anybody could take for a link is a plain link to one of them; in doubt it may
+// not.
 func (p Previews) Allow(text string, links ...string) bool {
 	if p.all || len(p.hosts) == 0 {
 		return p.all
@@ -87,14 +88,14 @@ func (p Previews) Allow(text string, links ...string) bool {
 	return !slices.ContainsFunc(links, func(link string) bool { return !p.lists(link) })
 }
 
-// Linkless reports whether nothing in text is what anybody could take for a link.
+// Linkless reports whether text contains nothing that anybody could take for a link.
 func Linkless(text string) bool { return Previews{hosts: []string{""}}.Allow(text) }
 
 // between reports whether r is in the name of no host, so that what stands before it and behind it can be looked at by
 // itself.
 func between(r rune) bool { return strings.ContainsRune("()<>[]{}\"'`*|,;!", r) }
 
-// lists reports whether link leads to one of the hosts, whoever reads it.
+// lists reports whether link leads to one of the hosts, for every reader.
 func (p Previews) lists(link string) bool {
 	m := plainLink.FindStringSubmatch(link)
 	return m != nil && !strings.Contains(m[2], "//") && slices.Contains(p.hosts, strings.ToLower(m[1]))

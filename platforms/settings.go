@@ -14,7 +14,7 @@ import (
 // Settings are the checked values of a network's keys.
 type Settings map[string]string
 
-// Settings are the values of keys, checked. A key that is not set has its default.
+// Settings returns the values of keys, checked. A key that is not set has its default.
 func (o Options) Settings(keys []Key) (Settings, error) {
 	s := make(Settings, len(keys))
 	for _, k := range keys {
@@ -29,8 +29,8 @@ func (o Options) Settings(keys []Key) (Settings, error) {
 	return s, nil
 }
 
-// Checked are the Settings of a bot whose token and api_base are as they should be, too. base says what belongs into
-// api_base, for whoever typed something else.
+// Checked returns the Settings of a bot, after checking its token and api_base, too. base describes the right api_base,
+// for the person who typed another one.
 func (o Options) Checked(token func(relay.Secret) error, base string, keys []Key) (Settings, error) {
 	if err := token(o.Token); err != nil {
 		return nil, err
@@ -41,13 +41,13 @@ func (o Options) Checked(token func(relay.Secret) error, base string, keys []Key
 	return o.Settings(keys)
 }
 
-// Duration is the value of a key that holds one.
+// Duration returns the value of a key that holds one.
 func (s Settings) Duration(key string) time.Duration {
 	d, _ := time.ParseDuration(s[key]) // checked by Options.Settings
 	return d
 }
 
-// DurationKey is a key that holds a duration.
+// DurationKey returns a key that holds a duration.
 func DurationKey(name, value, help string) Key {
 	return Key{Name: name, Default: value, Check: checkDuration, Help: help}
 }
@@ -60,7 +60,7 @@ func checkDuration(v string) error {
 	return nil
 }
 
-// OneOf makes the Check of a key that holds one of words, of which there are several.
+// OneOf makes the Check of a key whose value is one of words, of which there are at least two.
 func OneOf(words ...string) func(string) error {
 	return func(v string) error {
 		if slices.Contains(words, v) {
@@ -71,8 +71,8 @@ func OneOf(words ...string) func(string) error {
 	}
 }
 
-// CheckBase accepts an empty api_base, or a URL of http without credentials and query. want is for whoever typed
-// something else: what belongs there.
+// CheckBase accepts an empty api_base, or an http URL without credentials and query. want describes the right value,
+// for the person who typed another one.
 func CheckBase(base, want string) error {
 	if base == "" {
 		return nil

@@ -19,19 +19,19 @@ const (
 	OpDraft        Op = "draft"
 )
 
-// Action is one thing a gateway asks a bot to do: one of the structs below, by value.
+// Action is one request of a gateway to a bot: one of the structs below, by value.
 type Action interface {
 	Op() Op
-	// Target is the chat acted on; empty for FollowUp, which names a session instead.
+	// Target returns the chat acted on; empty for FollowUp, which names a session instead.
 	Target() ChatID
 	// Aimed is the action with another chat as its target. A FollowUp stays as it is.
 	Aimed(ChatID) Action
-	// Within is the thread that the metadata names; empty for an action on a chat as such, which names
-	// its thread itself, and for a FollowUp.
+	// Within returns the thread that the metadata names; empty for an action on a chat as such, which names its thread
+	// itself, and for a FollowUp.
 	Within() ThreadID
 }
 
-// Metadata is what a gateway says beside an action. Hints only: nothing here authorises anything.
+// Metadata is what a gateway sends beside an action. It contains hints only: nothing here authorises anything.
 type Metadata struct {
 	Scope                ScopeID
 	UserID               UserID
@@ -42,7 +42,7 @@ type Metadata struct {
 	DMTopicReplyFallback bool      // telegram_dm_topic_reply_fallback
 	DMTopicID            ThreadID  // direct_messages_topic_id
 	TelegramReplyTo      MessageID // telegram_reply_to_message_id
-	Profile              string    // which of the gateway's profiles acts; empty: it did not say
+	Profile              string    // the gateway's profile that acts; empty: not given
 }
 
 // The closed set of actions.
@@ -94,7 +94,7 @@ type (
 		Content string
 		Meta    Metadata
 	}
-	// SendMedia posts a file. The gateway names it by SourceURL; File is what the hub found there.
+	// SendMedia posts a file. The gateway names it by SourceURL; the hub opens it as File.
 	SendMedia struct {
 		Chat      ChatID
 		Kind      string // image, voice, video, document, audio
@@ -113,7 +113,7 @@ type (
 		PromptID string
 		Options  []PromptOption
 		ReplyTo  MessageID
-		TimeoutS float64 // seconds; 0 means none given
+		TimeoutS float64 // seconds; 0: not given
 		Meta     Metadata
 	}
 	// PromptOption is one button.
@@ -137,7 +137,8 @@ type (
 		Name                   string
 		OnlyIfConnectorCreated bool
 		OnlyIfCurrentName      *string
-		// Made: we made the thread. Set by the hub, for networks whose threads are no chats; see platforms.Threader.
+		// Made: we made the thread. The hub sets this, for networks whose threads are not chats; see
+		// platforms.Threader.
 		Made bool
 		Meta Metadata
 	}
@@ -149,12 +150,12 @@ type (
 		Final   bool
 		Meta    Metadata
 	}
-	// UnknownAction is an operation this connector has never heard of, or one whose fields do
-	// not fit. It is answered at once: as unsupported, or as invalid.
+	// UnknownAction is an operation that this connector does not know, or one whose fields do not fit. It is answered
+	// at once: as unsupported, or as invalid.
 	UnknownAction struct {
 		Name   Op
 		Chat   ChatID
-		Reason string // empty: the op is unknown; else what is wrong with its fields
+		Reason string // empty: the op is unknown; otherwise what is wrong with its fields
 	}
 )
 
@@ -214,10 +215,10 @@ func (ThreadRename) Within() ThreadID  { return "" }
 func (a Draft) Within() ThreadID       { return a.Meta.ThreadID }
 func (UnknownAction) Within() ThreadID { return "" }
 
-// Request is an action as it came in: who it is for, if the gateway said so.
+// Request is an action as received, with its bot if the gateway named one.
 type Request struct {
 	ID       RequestID
-	Platform PlatformID // empty when the frame named none
-	Bot      BotID      // empty when the frame named none
+	Platform PlatformID // empty: the frame named none
+	Bot      BotID      // empty: the frame named none
 	Action   Action
 }

@@ -38,8 +38,8 @@ type Descriptor struct {
 // RelayPlatform is the name under which a gateway that was never told a platform says hello.
 const RelayPlatform PlatformID = "relay"
 
-// LeastCommon is the descriptor of platform "relay": what every one of ds can do. With no ds
-// it is a platform that can do nothing but be spoken to.
+// LeastCommon returns the descriptor of platform "relay": the abilities that all of ds have. With no ds it is a
+// platform to which one can only send text.
 func LeastCommon(ds []Descriptor) Descriptor {
 	out := Bare(RelayPlatform)
 	out.Label = "Relay"
@@ -67,7 +67,7 @@ func LeastCommon(ds []Descriptor) Descriptor {
 	return out
 }
 
-// Bare is the descriptor of a platform this connector does not host: its name and no ability.
+// Bare returns the descriptor of a platform this connector does not host: its name and no ability.
 func Bare(p PlatformID) Descriptor {
 	return Descriptor{
 		Platform: p, Label: string(p), MaxMessageLength: 4096, LenUnit: LenChars, MarkdownDialect: "plain",

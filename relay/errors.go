@@ -22,8 +22,8 @@ const (
 // CodeEgressDeclined is the result code newer gateways recognise as "not an approved destination".
 const CodeEgressDeclined = "egress_declined"
 
-// The words of an ActionError steer the gateway, which reads nothing else of it. They are made by the functions below,
-// whose test holds them against the rules of every age.
+// The words of an ActionError steer the gateway, which reads nothing else of it. The functions below make them, and a
+// test checks them against the rules of all gateway versions.
 const (
 	again   = "network"        // worth another try
 	unclear = "timed out"      // it may have been delivered
@@ -36,7 +36,7 @@ type ActionError struct {
 	// Public goes to the gateway. It must not contain a credential, a path or a foreign id.
 	Public string
 	Code   string // CodeEgressDeclined or empty
-	// RetryAfter is how long the platform asked to be left alone; 0 when it did not say.
+	// RetryAfter is how long the platform asked us to wait; 0: it did not say.
 	RetryAfter time.Duration
 	// MessageIDs are the parts of a split send that stand on the platform.
 	MessageIDs []MessageID
@@ -56,14 +56,16 @@ func (e *ActionError) Unwrap() error { return e.Err }
 // Retried reports whether gateways read in e's words that they should try again.
 func (e *ActionError) Retried() bool { return strings.HasPrefix(e.Public, again+": ") }
 
-// Later is the answer to what was not sent, and may be sent if it is tried again within seconds; why says what for.
+// Later returns the error of an action that was not sent, and may be sent if it is tried again within seconds; why
+// names the obstacle.
 func Later(why string, err error) *ActionError {
 	return &ActionError{Outcome: NotSent, Public: again + ": " + why, Err: err}
 }
 
-// Penalty is the answer to what was not sent because the bot has to be silent for the wait, which is 0 when nobody knows
-// how long. Gateways since September 2026 look for this sentence, wherever it stands, and try a final answer again when
-// the time is over; one that begins with flood_control: they read as well, but not with anything behind the number.
+// Penalty returns the error of an action that was not sent because the bot has to be silent for the time wait; 0:
+// nobody knows how long. Gateways since September 2026 look for this sentence anywhere in the text, and try a final
+// answer again when the time is over. They also read a text that begins with flood_control:, but only with nothing
+// behind the number.
 func Penalty(wait time.Duration, err error) *ActionError {
 	if wait <= 0 {
 		return Later("rate limited", err)
@@ -73,13 +75,14 @@ func Penalty(wait time.Duration, err error) *ActionError {
 	return out
 }
 
-// Dropped is the answer to a signal, such as a reaction, that is not worth waiting for: a gateway does not try it again.
-// wait is how long the bot has to be silent, or 0.
+// Dropped returns the error of a signal, such as a reaction, that is not worth waiting for: a gateway does not try it
+// again. wait is how long the bot has to be silent, or 0.
 func Dropped(wait time.Duration, err error) *ActionError {
 	return &ActionError{Outcome: NotSent, Public: "rate limited", RetryAfter: wait, Err: err}
 }
 
-// Unclear is the answer to what may have been sent: a gateway does not try it again at once. why may be empty.
+// Unclear returns the error of an action that may have been sent: a gateway does not try it again at once. why may be
+// empty.
 func Unclear(why string, err error) *ActionError {
 	out := &ActionError{Outcome: MaybeSent, Public: unclear, Err: err}
 	if why != "" {
@@ -88,15 +91,16 @@ func Unclear(why string, err error) *ActionError {
 	return out
 }
 
-// Partly is the answer to a text of which the parts with these ids stand, and left more may not: sent again, it would
-// stand there twice, so the words are those of Unclear whatever the reason.
+// Partly returns the error of a text whose parts with these ids were sent, while left more may not have been. Sent
+// again, it would appear twice, so the words are those of Unclear whatever the reason.
 func Partly(ids []MessageID, left int, err error) *ActionError {
 	out := Unclear(fmt.Sprintf("only the first %d of %d parts are delivered for certain", len(ids), len(ids)+left), err)
 	out.MessageIDs = ids
 	return out
 }
 
-// Refused is the answer to what the network refuses for good, in its own words, unless they would steer the gateway.
+// Refused returns the error of an action that the network refuses for good, in the network's words, unless they would
+// steer the gateway.
 func Refused(words string, err error) *ActionError {
 	if words == "" || Steers(words) {
 		words = "refused"
@@ -110,7 +114,7 @@ func Steers(words string) bool {
 	return strings.Contains(words, again) || strings.Contains(words, unclear)
 }
 
-// Gone is the answer to what is for a chat that is not there any more, or takes nothing from the bot. words are the
+// Gone returns the error of an action in a chat that no longer exists, or accepts nothing from the bot. words are the
 // network's own, or empty; newer gateways keep no answer for such a chat.
 func Gone(words string, err error) *ActionError {
 	out := Refused(gone, err)
@@ -120,14 +124,14 @@ func Gone(words string, err error) *ActionError {
 	return out
 }
 
-// Unsupported is the answer to an operation the bot cannot do, or nobody here has heard of. Gateways
-// read "never again" in it: what the descriptor advertises is never refused so.
+// Unsupported returns the error of an operation that the bot cannot do, or that is unknown here. To gateways it means
+// "never again": an operation that the descriptor advertises is never refused this way.
 func Unsupported(op Op) *ActionError {
 	return &ActionError{Outcome: NotSent, Public: "unsupported op " + string(op)}
 }
 
-// Invalid is the answer to an action that cannot be carried out as it was asked for; why names what is
-// wrong with it, and holds none of the words that steer a gateway. op may be empty.
+// Invalid returns the error of an action that cannot be carried out as requested. why names the fault, without words
+// that steer a gateway. op may be empty.
 func Invalid(op Op, why string) *ActionError {
 	if op == "" {
 		op = "action"
@@ -135,8 +139,8 @@ func Invalid(op Op, why string) *ActionError {
 	return &ActionError{Outcome: NotSent, Public: "invalid " + string(op) + ": " + why}
 }
 
-// Declined is the one answer to an action on a chat the instance may not act on. It does not
-// tell whether the chat exists. platform may be empty, then it says "relay".
+// Declined returns the one answer to an action on a chat the instance may not act on. It does not tell whether the chat
+// exists. platform may be empty, then it says "relay".
 func Declined(platform PlatformID) *ActionError {
 	if platform == "" {
 		platform = "relay"
@@ -147,13 +151,13 @@ func Declined(platform PlatformID) *ActionError {
 	}
 }
 
-// Busy is the answer when more actions wait than a session may have.
+// Busy returns the answer when more actions wait than a session may have.
 func Busy() *ActionError {
 	return Later("busy", nil)
 }
 
-// Explain reduces any error of an action to what a gateway may read. An error that is no
-// *ActionError is an unknown outcome, and its text stays here.
+// Explain reduces any error of an action to what a gateway may read. An error that is not an *ActionError is an unknown
+// outcome, and its text stays here.
 func Explain(err error) *ActionError {
 	if err == nil {
 		return nil

@@ -2,7 +2,7 @@ package relay
 
 import "time"
 
-// MessageType says what a message mainly is. A gateway turns any other word into text.
+// MessageType is the main type of a message. A gateway treats any other word as text.
 type MessageType string
 
 // The message types a gateway knows. An image is TypePhoto, never "image"; TypeVoice is
@@ -19,17 +19,17 @@ const (
 	TypeCommand  MessageType = "command"
 )
 
-// MaxAttachments is how many files of one event count.
+// MaxAttachments is how many files of one event are kept.
 const MaxAttachments = 10
 
-// MaxText is how long a text may become that is joined of several messages, in bytes as JSON has it: one frame holds it,
-// with all else that an event may have.
+// MaxText is how long the text of several joined messages may become, in bytes of JSON: one frame holds it, with
+// everything else that an event may have.
 const MaxText = 900 << 10
 
-// MaxFile is how large a file may be that is fetched, kept or sent, in bytes.
+// MaxFile is the size of the largest file that is fetched, kept or sent, in bytes.
 const MaxFile = 25 << 20
 
-// Event is one thing a person did, normalised. It never carries a credential.
+// Event is one action of a person, normalised. It never carries a credential.
 type Event struct {
 	// ID is stable over redelivery by the platform and unique for the bot.
 	ID  EventID   `json:"id"`
@@ -47,21 +47,21 @@ type Event struct {
 	Context          []ContextLine   `json:"ctx,omitempty"` // oldest first
 	ContextError     bool            `json:"ctxErr,omitempty"`
 	Prompt           *PromptResponse `json:"prompt,omitempty"`
-	// Options are what a slash command was given, of a network where each value has a name. Text has them, too.
+	// Options are the arguments of a slash command, on a network where each value has a name. Text has them, too.
 	Options []Option `json:"opts,omitempty"`
 	Media   []Media  `json:"media,omitempty"`
 	// Attachments are its own files, then those of a forwarded message, then those of the message it replies to: at
 	// most MaxAttachments. They stay off the wire.
 	Attachments []Attachment `json:"files,omitempty"`
 
-	// Traits are facts for the gate and for what is given as one event. They stay off the wire.
+	// Traits are facts for the gate and for joining events. They are not sent to gateways.
 	Traits Traits `json:"traits,omitzero"`
 }
 
 // lastMoment is the end of the year 9999: JSON has no later time.
 const lastMoment = 253402300799
 
-// Moment is when a network says that something happened, within what can be stored.
+// Moment returns the time that a network gave, within the range that can be stored.
 func Moment(at time.Time) time.Time {
 	if s := at.Unix(); s < 0 || s > lastMoment {
 		at = time.Unix(min(max(s, 0), lastMoment), 0)
@@ -69,7 +69,7 @@ func Moment(at time.Time) time.Time {
 	return at.UTC()
 }
 
-// Traits are what the platform observed about an event that no gateway is told.
+// Traits are a platform's observations about an event that no gateway is told.
 type Traits struct {
 	AuthorIsBot bool `json:"bot,omitempty"`
 	// Own marks the bot's own message.
@@ -78,15 +78,15 @@ type Traits struct {
 	Addressed bool `json:"addr,omitempty"`
 	// OtherCommand: a command addressed to another bot.
 	OtherCommand bool `json:"other,omitempty"`
-	// DeepLink: a link of ours was opened, and the text is the network's command for that with what the link carried.
+	// DeepLink: the person opened a link of ours; the text is the network's command for that, with the link's value.
 	DeepLink bool `json:"deep,omitempty"`
 	// Costly: the operator pays for each answer.
 	Costly bool `json:"costly,omitempty"`
-	// Named: what is to get it was spoken to by its name, which is not in the text any more.
+	// Named: the person addressed the instance by its name, which was removed from the text.
 	Named bool `json:"named,omitempty"`
 	// Press: a button was pressed, or something was chosen from a menu.
 	Press bool `json:"press,omitempty"`
-	// Forwarded: the person passed on what was said elsewhere, so the words may be somebody else's.
+	// Forwarded: the person forwarded a message, so the words may be somebody else's.
 	Forwarded bool `json:"forwarded,omitempty"`
 }
 
@@ -97,7 +97,7 @@ type Quote struct {
 	IsOwn  bool   `json:"own,omitempty"` // the quoted message is the bot's
 }
 
-// ContextLine is one line of read-only chatter that preceded the event.
+// ContextLine is one read-only line of chat from before the event.
 type ContextLine struct {
 	UserID   UserID `json:"user,omitempty"`
 	UserName string `json:"name,omitempty"`
@@ -128,5 +128,5 @@ type Media struct {
 	Caption  string `json:"caption,omitempty"`
 }
 
-// Chat is where the event happened, through its bot.
+// Chat returns the chat of the event, on its bot.
 func (e Event) Chat() Chat { return Chat{Bot: e.Bot, ID: e.Source.ChatID} }

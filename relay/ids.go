@@ -18,7 +18,7 @@ type (
 	BotID string
 	// ScopeID is the platform's container of chats (a Discord guild). Telegram has none: empty.
 	ScopeID string
-	// ChatID is one chat on a platform; unique within the platform.
+	// ChatID is one chat on a platform; it is unique within the platform.
 	ChatID string
 	// ThreadID is a thread or forum topic inside a chat; empty outside threads.
 	ThreadID string
@@ -26,7 +26,7 @@ type (
 	UserID string
 	// MessageID is a message's id, unique within its chat.
 	MessageID string
-	// EventID identifies one event of one bot for ever; the seen marks are keyed by it.
+	// EventID identifies one event of one bot for ever. It is the key of the seen marks.
 	EventID string
 
 	// TenantID is an isolation domain.
@@ -60,7 +60,7 @@ type Chat struct {
 	ID  ChatID
 }
 
-// Reaction is one of a bot's reactions, as its network tells them apart.
+// Reaction is one reaction of a bot, as its network identifies it.
 type Reaction struct {
 	Chat    Chat
 	Message MessageID
@@ -90,7 +90,7 @@ func (b BufferID) String() string {
 	return strconv.FormatUint(b.Epoch, 16) + "-" + strconv.FormatUint(b.Seq, 10)
 }
 
-// ParseBufferID is the inverse of String. It accepts only what String prints.
+// ParseBufferID returns the inverse of String. It accepts only what String prints.
 func ParseBufferID(s string) (BufferID, error) {
 	epoch, seq, _ := strings.Cut(s, "-")
 	var id BufferID

@@ -5,7 +5,8 @@ import "regexp"
 // aboutOne are the commands of this program that are about one database, among words.
 var aboutOne = regexp.MustCompile(`\bhermes-connector (agents|audit|backup|buffer|chat|check|doctor|enroll|explain|gateway|link|notify|people|reload|restore|setup|status|unlink|vault|web)\b`)
 
-// InShard is words with the commands in them as they are typed where there are several shards, for this one; empty: there is one.
+// InShard adapts the commands in words to an installation with several shards, for the given one; empty: there is only
+// one.
 func InShard(words, shard string) string {
 	if shard == "" {
 		return words

@@ -13,26 +13,26 @@ type MediaID string
 // MediaPath is where gateways upload files; a file's own path is MediaPath, "/" and its id.
 const MediaPath = "/relay/media"
 
-// NewMediaID is an id that nobody can guess.
+// NewMediaID returns an id that nobody can guess.
 func NewMediaID() MediaID {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return MediaID(hex.EncodeToString(b[:]))
 }
 
-// Attachment is one file of an event, as its network speaks of it. It stays here: what a gateway reads of it is a Media.
+// Attachment is one file of an event, as its network describes it. It stays here: a gateway gets a Media.
 type Attachment struct {
 	ID MediaID `json:"id,omitempty"` // given when the event is accepted
-	// Ref is what the platform finds the file by (platforms.MediaFetcher). It may be a credential for this one file.
+	// Ref is the platform's reference to the file (platforms.MediaFetcher). It may be a credential for this one file.
 	Ref string `json:"ref"`
-	// Kind is what the network calls it: TypePhoto, TypeVideo, TypeAudio, TypeVoice, TypeDocument or TypeSticker.
+	// Kind is the network's type for it: TypePhoto, TypeVideo, TypeAudio, TypeVoice, TypeDocument or TypeSticker.
 	Kind    MessageType `json:"kind,omitempty"`
 	Name    string      `json:"name,omitempty"`
 	Size    int64       `json:"size,omitempty"` // in bytes, as the network says; 0 means unknown
 	Caption string      `json:"caption,omitempty"`
 }
 
-// MediaState is how far a file of an event has come.
+// MediaState is the state of a file of an event.
 type MediaState string
 
 // The states of a file. All but MediaWaiting are final.
@@ -40,11 +40,11 @@ const (
 	MediaWaiting  MediaState = "waiting" // it is fetched, or will be
 	MediaHeld     MediaState = "held"
 	MediaTooLarge MediaState = "too_large"
-	MediaGone     MediaState = "gone"     // the network has it no more, or does not give it
+	MediaGone     MediaState = "gone"     // the network no longer has it, or does not hand it out
 	MediaNoSpace  MediaState = "no_space" // there was no room for it in time
 )
 
-// Format is what the bytes of a file are.
+// Format is the format of a file's bytes.
 type Format string
 
 // The formats that something depends on. Any other is FormatOther.
@@ -62,28 +62,29 @@ const (
 	FormatOther Format = "other"
 )
 
-// FileFacts are what the bytes of a file say.
+// FileFacts is what the bytes of a file tell about it.
 type FileFacts struct {
 	Format Format `json:"format,omitempty"`
 	Mime   string `json:"mime,omitempty"`
-	Ext    string `json:"ext,omitempty"` // with its dot: ".ogg", never ".oga"; empty: none is known
+	Ext    string `json:"ext,omitempty"` // with its dot: ".ogg", never ".oga"; empty: not known
 	// Kind is TypePhoto (JPEG, PNG, GIF and WebP only), TypeVideo, TypeAudio or TypeDocument. That audio is a voice
 	// note, or a picture a sticker, no bytes say.
 	Kind MessageType `json:"kind,omitempty"`
 	Size int64       `json:"size,omitempty"` // in bytes
-	// Duration is how long Ogg Opus plays; 0 means unknown.
+	// Duration is how long Ogg Opus plays; 0: not known.
 	Duration time.Duration `json:"duration,omitempty"`
 	Width    int           `json:"width,omitempty"` // of a picture, in pixels; 0 means unknown
 	Height   int           `json:"height,omitempty"`
 }
 
-// Held is an attachment and what became of it.
+// Held is an attachment and its state.
 type Held struct {
 	Attachment
 	State MediaState
-	// Why says why it is not held, for people: "larger than the 20 MB Telegram gives bots". Empty: no more is known.
+	// Why says why it is not held, for people: "larger than the 20 MB Telegram gives bots". Empty: there is no more to
+	// say.
 	Why   string
-	Facts FileFacts // of one that is held
+	Facts FileFacts // set if it is held
 }
 
 // File is a file at hand, to be sent.
@@ -94,6 +95,6 @@ type File struct {
 	Name string
 }
 
-// ShardQuery is what names the shard in the query of a file's address, where a listener has several: gateways send their
-// credential to paths that begin with MediaPath only.
+// ShardQuery is the query parameter that names the shard in a file's address, if a listener has several shards:
+// gateways send their credential only to paths that begin with MediaPath.
 const ShardQuery = "s"

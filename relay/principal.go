@@ -1,7 +1,7 @@
 package relay
 
-// PrincipalPolicy says who may speak inside the chats that an instance was granted. Anything but the
-// three, the empty value included, counts as OwnerOnly.
+// PrincipalPolicy says who may speak inside the chats that an instance was granted. Any other value than the three,
+// also the empty one, counts as OwnerOnly.
 type PrincipalPolicy string
 
 // The principal policies.
@@ -11,8 +11,8 @@ const (
 	AnyOne    PrincipalPolicy = "any"
 )
 
-// ContextPolicy says which addressed events of shared chats bring along what was said there before. Anything but the
-// three, the empty value included, counts as ContextGranted.
+// ContextPolicy says which addressed events of shared chats bring along the earlier messages. Any other value than the
+// three, also the empty one, counts as ContextGranted.
 type ContextPolicy string
 
 // The context policies.

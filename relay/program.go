@@ -6,43 +6,43 @@ import (
 	"time"
 )
 
-// Programs hand over what they have for agents through one bot of the connector's own (relay/agents). Gateways know its
-// network by name, at every age.
+// Programs hand over messages for agents through one bot of the connector's own (relay/agents). All versions of the
+// gateway know its network's name.
 const (
 	// ProgramPlatform is the bot's network.
 	ProgramPlatform PlatformID = "webhook"
-	// ProgramBotID is the bot's own id there. No web hook can be called so.
+	// ProgramBotID is that bot's id. No web hook can have this name.
 	ProgramBotID BotID = "agents"
 
-	// ProgramPrefix begins the id of every program as a person.
+	// ProgramPrefix is the beginning of the user id of every program.
 	ProgramPrefix = string(ProgramBotID) + ":"
 
 	maxCaller  = 32 // bytes
 	maxSession = 64 // bytes
 )
 
-// ProgramBot is the bot through which programs reach agents.
+// ProgramBot returns the bot through which programs reach agents.
 func ProgramBot() Bot { return Bot{Platform: ProgramPlatform, ID: ProgramBotID} }
 
 // IsProgram reports whether the bot is the one through which programs reach agents.
 func (b Bot) IsProgram() bool { return b == ProgramBot() }
 
-// Program is a program as one agent knows it. For two agents it is two people: what it may send to one of
-// them says nothing about the other.
+// Program is a program as one agent knows it. Each agent knows it as another person: what the program may send to one
+// agent says nothing about the other.
 type Program struct {
 	Caller string // the name that the operator gave the program
 	Agent  InstanceID
 }
 
-// User is whom the agent knows the program as.
+// User returns the program's user id towards the agent.
 func (p Program) User() UserID {
 	return UserID(ProgramPrefix + p.Caller + "@" + string(p.Agent))
 }
 
-// Chat is the direct message between the program and the agent in that session.
+// Chat returns the direct message between the program and the agent in that session.
 func (p Program) Chat(session string) ChatID { return ChatID(string(p.User()) + "/" + session) }
 
-// ProgramOf is the program that a user is; ok is false for everybody else.
+// ProgramOf returns the program with the user id u; ok is false if u is not a program.
 func ProgramOf(u UserID) (p Program, ok bool) {
 	rest, ok := strings.CutPrefix(string(u), ProgramPrefix)
 	if !ok {
@@ -55,7 +55,7 @@ func ProgramOf(u UserID) (p Program, ok bool) {
 	return Program{Caller: caller, Agent: InstanceID(agent)}, true
 }
 
-// ProgramIn is the program whose direct message the chat is, and the session; ok is false for every other chat.
+// ProgramIn returns the program and the session of a program's direct message; ok is false for every other chat.
 func ProgramIn(c ChatID) (p Program, session string, ok bool) {
 	at := strings.LastIndexByte(string(c), '/')
 	if at < 0 || CheckSession(string(c[at+1:])) != nil {
@@ -65,16 +65,16 @@ func ProgramIn(c ChatID) (p Program, session string, ok bool) {
 	return p, string(c[at+1:]), ok
 }
 
-// wakes begins the first line of what a program wakes an agent with.
+// wakes is the beginning of the text with which a program wakes an agent.
 const wakes = "[wake from "
 
-// WakeText is what a program of that name wakes an agent with, as the agent reads it. It is to interrupt the agent.
+// WakeText returns the text with which a program wakes an agent. The gateway lets it interrupt the agent.
 func WakeText(caller, text string) string { return wakes + caller + "]\n\n" + text }
 
-// WakesAgent reports whether an event of a program has a WakeText.
+// WakesAgent reports whether a program's event is a WakeText.
 func WakesAgent(ev Event) bool { return strings.HasPrefix(ev.Text, wakes) }
 
-// CheckCaller reports why s cannot name a program.
+// CheckCaller returns an error if s cannot be the name of a program.
 func CheckCaller(s string) error {
 	if s == "" || len(s) > maxCaller || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || s[0] == '-' {
 		return errors.New("want 1 to 32 small letters, digits and '-', and no '-' at the beginning")
@@ -82,7 +82,7 @@ func CheckCaller(s string) error {
 	return nil
 }
 
-// CheckSession reports why s cannot name a session.
+// CheckSession returns an error if s cannot be the name of a session.
 func CheckSession(s string) error {
 	if s == "" || len(s) > maxSession || strings.ContainsFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._-", r)
@@ -92,33 +92,34 @@ func CheckSession(s string) error {
 	return nil
 }
 
-// Receipt is what the connector holds of something that a program handed over. It is stored with its event, or not at all.
+// Receipt is the connector's record of a message that a program handed over. It is stored together with the event, or
+// not at all.
 type Receipt struct {
-	Event       EventID    `json:"event"` // the event's, and the receipt's own
+	Event       EventID    `json:"event"` // the id of the event and of the receipt
 	Caller      string     `json:"caller"`
 	Agent       InstanceID `json:"agent"`
 	Session     string     `json:"session"`
-	Dispatch    string     `json:"dispatch"` // what the program calls it
+	Dispatch    string     `json:"dispatch"` // the program's own name for the message
 	Correlation string     `json:"correlation,omitempty"`
-	// Sum is of what was handed over. The same dispatch with another sum is no repetition.
+	// Sum is the checksum of the message. The same dispatch with another sum is not a repetition.
 	Sum     []byte `json:"sum"`
-	Request string `json:"request"` // random: tells the request that made it from its repetitions
-	// Skipped and Warnings are what the program was told with it.
+	Request string `json:"request"` // random: tells the request that made the receipt from repetitions of it
+	// Skipped and Warnings were told to the program together with the receipt.
 	Skipped  bool     `json:"skipped,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
-	// At is when it was stored; of a scheduled one, when that was.
+	// At is when the message was stored; of a scheduled message, when it was scheduled.
 	At time.Time `json:"at"`
-	// Buffer is its entry; zero: it has none, because it is scheduled or was too large.
+	// Buffer is the entry of the message; zero: it has none, because it is scheduled or was too large.
 	Buffer BufferID `json:"buffer,omitzero"`
-	// TakenAt is when the agent's gateway acknowledged the entry; zero: it did not.
+	// TakenAt is when the agent's gateway acknowledged the entry; zero: not yet.
 	TakenAt time.Time `json:"taken,omitzero"`
-	// Told is what became of what a person was to be told; empty: nobody knows, or it is for an agent.
+	// Told is the outcome of writing to a person; empty: the outcome is unknown, or the message is for an agent.
 	Told string `json:"told,omitempty"`
-	// When is when it is to be delivered; zero: it was.
+	// When is when a scheduled message is to be delivered; zero: it is not scheduled, or was delivered.
 	When time.Time `json:"when,omitzero"`
-	// Text is what is to be delivered then; empty: nothing, the agent is only woken.
+	// Text is the text of a scheduled message; empty: the agent is only woken.
 	Text string `json:"text,omitempty"`
 }
 
-// Program is whose receipt it is.
+// Program returns the program whose receipt it is.
 func (r Receipt) Program() Program { return Program{Caller: r.Caller, Agent: r.Agent} }

@@ -5,36 +5,36 @@ import (
 	"regexp"
 )
 
-// Kinds of a prompt. Any other is as sensitive as PromptApproval.
+// Kinds of a prompt. Any other kind is as sensitive as PromptApproval.
 const (
 	PromptApproval = "approval"
 	PromptClarify  = "clarify"
 	PromptChoice   = "choice"
 )
 
-// OwnPrompt is the id of the connector's own questions. No gateway may ask under it: a press on such a question is not a
-// gateway's to word.
+// OwnPrompt is the id of the connector's own questions. No gateway may ask under it, because a gateway must not answer
+// a press on such a question.
 const OwnPrompt = "hermes-connector"
 
-// Answer is what the connector itself says to somebody. The zero value is silence.
+// Answer is the connector's own message to a person. The zero value is silence.
 type Answer struct {
 	Text    string         // CommonMark
-	Options []PromptOption // buttons below it, where the network has such
+	Options []PromptOption // buttons below it, if the network has buttons
 }
 
-// maxPromptData is how many bytes may stand behind a button: what the narrowest network takes.
+// maxPromptData is how many bytes of data a button may have, on the network with the lowest limit.
 const maxPromptData = 64
 
-// promptID is what ids of prompts and options look like.
+// promptID matches the ids of prompts and options.
 var promptID = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,32}$`)
 
-// promptData is what stands behind the button of a prompt.
+// promptData matches the data of a prompt's button.
 var promptData = regexp.MustCompile(`^hp1:([A-Za-z0-9_.-]{1,32}):([A-Za-z0-9_.-]{1,32})$`)
 
-// PromptData is what stands behind the button of an option, on every network.
+// PromptData returns the data of the button for an option, on every network.
 func PromptData(prompt, option string) string { return "hp1:" + prompt + ":" + option }
 
-// ParsePromptData reads what stood behind a button; ok is false for what no button of ours has.
+// ParsePromptData reads the data of a button; ok is false if it is not a button of ours.
 func ParsePromptData(s string) (prompt, option string, ok bool) {
 	m := promptData.FindStringSubmatch(s)
 	if m == nil || len(s) > maxPromptData {
@@ -43,8 +43,8 @@ func ParsePromptData(s string) (prompt, option string, ok bool) {
 	return m[1], m[2], true
 }
 
-// Misfit is why the prompt cannot have buttons, of which a network takes that many (0: any number), in words that have a
-// gateway ask in text; nil if it can.
+// Misfit returns why the prompt cannot have buttons on a network that allows that many (0: any number); nil if it can.
+// The words make a gateway ask in text.
 func (a Prompt) Misfit(most int) *ActionError {
 	no := func(why string) *ActionError { return Refused("unsupported op prompt: "+why, nil) }
 	switch {

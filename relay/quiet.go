@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// Decided: The tz database is the machine's, and the image brings its own; time/tzdata would be 450 KB for those who run the
-// program where there is none, and they are told so when they name a zone.
+// Decided: The tz database is the machine's, and the image brings its own. Linking time/tzdata would cost everybody 450
+// KB, for the few machines without a tz database; an operator there reads so when they name a zone.
 
-// QuietHours are the times of day between which an instance is given nothing but what is urgent: every day from one to the
-// other, over midnight if the second is the earlier one. The zero value is none.
+// QuietHours are the times of day during which an instance gets only urgent messages: every day from the first time to
+// the second, over midnight if the second is earlier. The zero value means that there are none.
 type QuietHours struct {
 	from, to int            // minutes after midnight, never the same
-	name     string         // of the zone; empty: this machine's
+	name     string         // the name of the zone; empty: this machine's
 	zone     *time.Location // nil: there are no hours, or their zone is not known here
 }
 
 // maxZone is how long the name of a zone may be, in bytes.
 const maxZone = 64
 
-// ParseQuietHours reads hours such as "22:00-07:00", in a zone of the tz database such as "Europe/Berlin"; an empty zone is
-// that of this machine. An error says what is wrong, in a sentence without its subject.
+// ParseQuietHours reads hours such as "22:00-07:00", in a zone of the tz database such as "Europe/Berlin"; an empty
+// zone means this machine's. The error text has no subject, so that callers can put one before it.
 func ParseQuietHours(hours, zone string) (h QuietHours, err error) {
 	from, to, ok := strings.Cut(hours, "-")
 	first, errFrom := time.Parse("15:04", from)
@@ -50,8 +50,8 @@ func ParseQuietHours(hours, zone string) (h QuietHours, err error) {
 // IsZero reports whether there are no such hours.
 func (h QuietHours) IsZero() bool { return h.from == h.to }
 
-// At reports whether t is in the hours, and when these end. A time that the clocks skip on a day is the moment at which they
-// do.
+// At reports whether t is within the quiet hours, and when they end. When clocks are put forward, the times that they
+// skip count as the moment of the change.
 func (h QuietHours) At(t time.Time) (until time.Time, quiet bool) {
 	if h.zone == nil {
 		return time.Time{}, false
@@ -70,7 +70,7 @@ func (h QuietHours) At(t time.Time) (until time.Time, quiet bool) {
 	return time.Time{}, false
 }
 
-// moment is when the clocks of the zone show that time of that day.
+// moment returns when the zone's clocks show that time on that day.
 func (h QuietHours) moment(year int, month time.Month, day, minutes int) time.Time {
 	t := time.Date(year, month, day, 0, minutes, 0, 0, h.zone)
 	want := time.Date(year, month, day, 0, minutes, 0, 0, time.UTC)
@@ -79,14 +79,14 @@ func (h QuietHours) moment(year int, month time.Month, day, minutes int) time.Ti
 	if shown.Equal(want) {
 		return t
 	}
-	before, after := t.ZoneBounds() // t is at one side of the gap or at the other
+	before, after := t.ZoneBounds() // t is on one side of the skipped hour or on the other
 	if shown.After(want) {
 		return before
 	}
 	return after
 }
 
-// Hours are the times, as ParseQuietHours reads them; empty: there are none.
+// Hours returns the times in the form that ParseQuietHours reads; empty: there are none.
 func (h QuietHours) Hours() string {
 	if h.IsZero() {
 		return ""
@@ -94,10 +94,10 @@ func (h QuietHours) Hours() string {
 	return clockTime(h.from) + "-" + clockTime(h.to)
 }
 
-// Zone is the name of the zone; empty: this machine's.
+// Zone returns the name of the zone; empty: this machine's.
 func (h QuietHours) Zone() string { return h.name }
 
-// In is t as the clocks of the zone show it; the zero time if this machine does not know the zone.
+// In returns t in the zone; the zero time if this machine does not know the zone.
 func (h QuietHours) In(t time.Time) time.Time {
 	if h.zone == nil {
 		return time.Time{}
@@ -105,7 +105,7 @@ func (h QuietHours) In(t time.Time) time.Time {
 	return t.In(h.zone)
 }
 
-// End is when they end, as people read it: "07:00", or "07:00 (Europe/Berlin)".
+// End returns when the hours end, as people read it: "07:00", or "07:00 (Europe/Berlin)".
 func (h QuietHours) End() string {
 	if h.name == "" {
 		return clockTime(h.to)
@@ -115,13 +115,12 @@ func (h QuietHours) End() string {
 
 func clockTime(minutes int) string { return fmt.Sprintf("%02d:%02d", minutes/60, minutes%60) }
 
-// MarshalText is how they are stored: "22:00-07:00 Europe/Berlin".
+// MarshalText returns the form in which the hours are stored: "22:00-07:00 Europe/Berlin".
 func (h QuietHours) MarshalText() ([]byte, error) {
 	return []byte(strings.TrimSpace(h.Hours() + " " + h.name)), nil
 }
 
-// UnmarshalText reads what MarshalText made. Hours in a zone that this machine does not know stay what they are, and never
-// begin.
+// UnmarshalText reads that form. Hours in a zone that this machine does not know are kept, and never begin.
 func (h *QuietHours) UnmarshalText(text []byte) error {
 	hours, zone, _ := strings.Cut(string(text), " ")
 	*h = QuietHours{}

@@ -8,14 +8,14 @@ import (
 // text is the alphabet of RandomText: 32 symbols.
 const text = "abcdefghijklmnopqrstuvwxyz234567"
 
-// TokenLen is how long a RandomText of more than 256 random bits is.
+// TokenLen is the length of a RandomText with more than 256 random bits.
 const TokenLen = 52
 
 // RandomText is n (at least 1) random small letters and digits, 5 bits each. The first is a letter: programs
 // take an argument that begins with '-' for a flag, and some take digits for a number.
 func RandomText(n int) string { return RandomOf(text, n) }
 
-// RandomOf is RandomText with an alphabet of 32 symbols, some of them letters of ASCII.
+// RandomOf is RandomText with an alphabet of 32 symbols, some of them ASCII letters.
 func RandomOf(alphabet string, n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails: it ends the process instead
@@ -32,5 +32,5 @@ func RandomOf(alphabet string, n int) string {
 	return out.String()
 }
 
-// symbol is the one that x picks, without bias: 256 is a multiple of 32.
+// symbol returns the one that x picks, without bias: 256 is a multiple of 32.
 func symbol(alphabet string, x byte) byte { return alphabet[int(x)%len(alphabet)] }

@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// Redacted is what a Secret prints as.
+// Redacted is how a Secret prints.
 const Redacted = "[secret]"
 
 // Secret is a value that fmt, slog and encoding/json cannot print, also inside another struct. It holds its
@@ -47,7 +47,7 @@ func (Secret) Format(w fmt.State, _ rune) { _, _ = io.WriteString(w, Redacted) }
 // MarshalText renders Redacted, for slog and encoding/json.
 func (Secret) MarshalText() ([]byte, error) { return []byte(Redacted), nil }
 
-// MACer authenticates values that are only ever compared. *vault.Vault satisfies it.
+// MACer authenticates values that are only ever compared. *vault.Vault implements it.
 type MACer interface {
 	MAC(purpose string, token Secret) []byte
 }

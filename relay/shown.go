@@ -5,15 +5,15 @@ import (
 	"unicode"
 )
 
-// Visible reports whether r may stand in what people read: it shows something, or joins letters and emoji. Control
-// characters do not, nor those that turn the direction of what stands around them.
+// Visible reports whether r may appear in text for people: it shows something, or joins letters and emoji. Control
+// characters may not, nor those that turn the direction of the text around them.
 func Visible(r rune) bool {
 	const nonJoiner, joiner = '\u200c', '\u200d'
 	return unicode.IsGraphic(r) || r == nonJoiner || r == joiner
 }
 
-// Shown is what others called something or said of it, fit to stand in a line of ours: one line, with nothing in it that
-// is not Visible.
+// Shown prepares a text from outside, a name or a description, for a line of ours: one line, with only Visible
+// characters.
 func Shown(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {

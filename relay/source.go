@@ -3,8 +3,8 @@ package relay
 // ChatType says what sort of place a chat is. It goes into the gateway's session key verbatim.
 type ChatType string
 
-// The chat types a gateway knows. Discord guild channels and all Telegram groups, forums
-// included, are ChatGroup: that is what the gateway's own adapters say, and they are the oracle.
+// The chat types that a gateway knows. Discord guild channels and all Telegram groups, forums included, are ChatGroup,
+// as in the gateway's own adapters, which are the oracle.
 const (
 	ChatDM      ChatType = "dm"
 	ChatGroup   ChatType = "group"
@@ -12,8 +12,8 @@ const (
 	ChatThread  ChatType = "thread"
 )
 
-// Source says who did something, and where. Its discriminators (platform, chat, chat type,
-// user, thread) keep sessions apart on the gateway.
+// Source says who acted, and where. Its discriminators (platform, chat, chat type, user, thread) keep sessions apart on
+// the gateway.
 type Source struct {
 	Platform PlatformID `json:"platform"`
 	ChatID   ChatID     `json:"chat"`
@@ -40,7 +40,7 @@ type Source struct {
 	AutoThreadInitialName string `json:"autoThreadName,omitempty"`
 }
 
-// Place is where the source's chat stands, for grants.
+// Place returns the place of the source's chat, for grants.
 func (s Source) Place() Place {
 	return Place{Platform: s.Platform, Scope: s.Scope, Chat: s.ChatID, Parent: s.ParentChatID}
 }

@@ -16,36 +16,35 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 )
 
-// Accept is what one batch of a bot stores.
+// Accept holds what one batch of a bot stores.
 type Accept struct {
 	Bot        relay.Bot
 	Items      []AcceptItem
 	Quarantine []Quarantined
 	Cursor     []byte // nil: unchanged; equal to the present one: not written
-	// Save: Cursor is worth a write. Without it, and when nothing else is stored, it rides with the
-	// next write, whoever's, or is written after a minute, or by Close.
+	// Save: Cursor is worth a write. Without it, and if nothing else is stored, it is written along with the next write
+	// of anybody, or after a minute, or by Close.
 	Save bool
 }
 
-// AcceptItem is one delivery and the instances it was admitted to. Only what is delivered or consumed
-// is an item.
+// AcceptItem is one delivery and the instances that were admitted to it. Only delivered or consumed events are items.
 type AcceptItem struct {
 	Delivery relay.Delivery
-	Frame    []byte   // of the delivery's event, as wire.Pack makes it; nil when it has no recipients
+	Frame    []byte   // of the delivery's event, as wire.Pack makes it; nil if it has no recipients
 	Forward  *Forward // of a relay.Forward; nil: it does not fit a frame
-	// Whole: the event is stored in the frame's place, for what it says to its gateway is known only at the push.
+	// Whole: the event is stored and not its frame, because its gateway's view of it is known only at the push.
 	Whole bool
 	To    []Recipient
-	// Undecided are the instances of which it is not known yet whether they get the delivery.
+	// Undecided are the instances for which the verdict on the delivery is still open.
 	Undecided []relay.InstanceID
-	// Press: the delivery is stored only if it answers its prompt, as the first. Nil: it answers none, or it is
+	// Press: the delivery is stored only if it is the first answer to its prompt. Nil: it answers none, or it is
 	// undecided.
 	Press *prompt.Press
 	// Receipt is stored with the delivery if the agent it is about is among those that get it. Nil: nobody gets one.
 	Receipt *relay.Receipt
 	// Capability came in the delivery's event, and is stored if its instance gets the delivery or is undecided.
 	Capability *capability.Record
-	// Verdicts are what the history is to say of the delivery, if it is stored.
+	// Verdicts are the entries of the history about the delivery, if it is stored.
 	Verdicts []history.Verdict
 }
 
@@ -55,24 +54,25 @@ type Recipient struct {
 	// Conversation is stored with it. Instance, Bot, Chat and LastAt are filled in from the event.
 	Conversation Conversation
 	Oversize     bool // goes to the dead letters at once
-	// Profile is whom the event is for. One with a profile is stored as a whole for this recipient.
+	// Profile is the gateway's profile for the event. With a profile, the event is stored as a whole for this
+	// recipient.
 	Profile string
 }
 
-// AcceptOutcome is what became of an Accept.
+// AcceptOutcome is the result of an Accept.
 type AcceptOutcome struct {
 	Items []ItemOutcome // as Accept.Items
-	// Overflowed counts the entries moved to the dead letters because a buffer was full; nil when none were.
+	// Overflowed counts the entries moved to the dead letters because a buffer was full; nil if there were none.
 	Overflowed map[relay.InstanceID]int
 	// Lost are the capabilities that had to go because their instances had too many.
 	Lost []capability.Record
 }
 
-// ItemOutcome is what became of one item.
+// ItemOutcome is the result of one item.
 type ItemOutcome struct {
 	Duplicate bool             // the event was stored before; nothing was stored now
-	Late      bool             // the event answers a prompt that is open no more; nothing was stored
-	Buffers   []relay.BufferID // as To; zero where the recipient was skipped or the delivery is oversize
+	Late      bool             // the event answers a prompt that is no longer open; nothing was stored
+	Buffers   []relay.BufferID // in the order of To; zero if the recipient was skipped or the delivery is oversize
 }
 
 // prepared is an AcceptItem with everything encoded that can be before the transaction.
@@ -80,17 +80,16 @@ type prepared struct {
 	item    AcceptItem
 	about   About
 	mark    dedupe.Mark
-	payload []byte // the entry; nil when there are no recipients
+	payload []byte // the entry; nil if there are no recipients
 	// profiled are the entries of recipients with a profile, by that.
 	profiled map[string][]byte
 }
 
-// Accept stores one batch in one transaction: the quarantine, then per item the seen mark, its
-// deliveries and what is undecided, and the cursor. An item whose event was seen before, be it in the
-// same batch, stores nothing. A delivery to an instance that is not enrolled, or revoked, is
-// skipped. A lane past its limits loses its oldest entries to the dead letters in the same
-// transaction. A batch with nothing to write but its cursor does not write. ErrFull: nothing is stored until
-// something was deleted.
+// Accept stores one batch in one transaction: the quarantine, then for each item the seen mark, its deliveries and its
+// undecided instances, and the cursor. An item whose event was seen before, even in the same batch, stores nothing. A
+// delivery to an instance that is not enrolled, or revoked, is skipped. A lane past its limits loses its oldest entries
+// to the dead letters in the same transaction. A batch with nothing to write but its cursor does not write. ErrFull:
+// nothing is stored until something is deleted.
 func (db *DB) Accept(ctx context.Context, a Accept) (AcceptOutcome, error) {
 	now := db.now()
 	items, size, err := db.prepareItems(a, now)
@@ -160,7 +159,7 @@ func (p *prepared) encode(run uint64, now time.Time) (err error) {
 	return nil
 }
 
-// entry is the entry of p.item for a profile; empty: for none.
+// entry returns the entry of p.item for a profile; empty: for none.
 func (p *prepared) entry(whole bool, profile string, run uint64, now time.Time) ([]byte, error) {
 	h, behind := entryHead{At: now, About: p.about}, p.item.Frame
 	if whole {
@@ -179,7 +178,7 @@ func (p *prepared) entry(whole bool, profile string, run uint64, now time.Time) 
 	return payload, err
 }
 
-// entryFor is the entry as the recipient gets it.
+// entryFor returns the entry as the recipient gets it.
 func (p *prepared) entryFor(to Recipient) []byte {
 	if to.Profile == "" {
 		return p.payload
@@ -246,8 +245,8 @@ func (t *tx) accept(a Accept, items []prepared, now time.Time) (out AcceptOutcom
 	return out, bad, nil
 }
 
-// recall notes in the history a verdict about a delivery, which was stored under those ids; again: there was one before. One
-// whose instance was revoked meanwhile was not stored.
+// recall notes in the history a verdict about a delivery, which was stored under those ids; again: there was one
+// before. If its instance was revoked meanwhile, the delivery was not stored.
 func (t *tx) recall(p prepared, v history.Verdict, buffers []relay.BufferID, now time.Time, again bool) {
 	ev := p.item.Delivery.About()
 	c := history.Came{

@@ -16,10 +16,9 @@ type BackupInfo struct {
 	Commit uint64 // as Stats.Commit
 }
 
-// Backup writes the database as it is now to w. It goes on being used meanwhile; what is
-// committed later is not in the backup. Everything is checked before it is copied: ErrDamaged,
-// with what is damaged named, when something is, and then nothing was written. It ends early with
-// the error of ctx or of w, and what w got is worth nothing then. The vault's key is not in it.
+// Backup writes the database as it is now to w. The database stays in use; later commits are not in the backup.
+// Everything is checked before it is copied: if something is damaged it returns ErrDamaged, which names the damage, and
+// has written nothing. After an error of ctx or of w, the content of w is worthless. The vault's key is not in it.
 //
 // On 32-bit hosts the writer waits for it once, if the file passes 256 MiB just then.
 func (db *DB) Backup(ctx context.Context, w io.Writer) (BackupInfo, error) {
@@ -43,9 +42,8 @@ func (db *DB) Copy(ctx context.Context, w io.Writer) (at boltfile.Place, err err
 	return at, err
 }
 
-// VerifyFile reports what is wrong with the database file at path, or with a backup of one that
-// is not encrypted: nil, or ErrDamaged with what is damaged named.
-// Nothing but a server that writes to it meanwhile may mislead it.
+// VerifyFile checks the database file at path, or an unencrypted backup of one. It returns nil, or ErrDamaged with the
+// damage named. Only a server that writes to the file at the same time may mislead it.
 func VerifyFile(path string) error {
 	if err := boltfile.Verify(path); err != nil {
 		return fmt.Errorf("verify %s: %w", path, err)

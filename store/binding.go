@@ -24,9 +24,11 @@ type Binding struct {
 	User     relay.UserID     `json:"user"`
 	Instance relay.InstanceID `json:"instance"`
 	BoundAt  time.Time        `json:"bound"`
-	// Commands are all of what the person writes that goes to the instance, each as "/name"; empty: what they write goes to it.
+	// Commands are the only messages of the person that go to the instance, each as "/name"; empty: everything that
+	// they write.
 	Commands []string `json:"commands,omitempty"`
-	// DMDefault: of several instances of one person, this one gets the direct messages. Not of one with Commands.
+	// DMDefault: among several instances of one person, this one gets the direct messages. It is never set together
+	// with Commands.
 	DMDefault bool `json:"dmDefault,omitempty"`
 	// DMChat is the direct-message chat the person linked in, where the platform cannot derive it.
 	DMChat relay.ChatID `json:"dmChat,omitempty"`
@@ -41,12 +43,12 @@ type CommandTaken struct {
 
 func (e *CommandTaken) Error() string { return e.Command + " goes to " + string(e.Instance) }
 
-// bindingKey is where the binding stands.
+// bindingKey returns the key of a binding.
 func bindingKey(p relay.PlatformID, u relay.UserID, i relay.InstanceID) []byte {
 	return table.Key(p, string(u), string(i))
 }
 
-// Index is the binding's place, and its keys in the index.
+// Index returns the binding's place, and its keys in the index.
 func (b Binding) Index() (string, []byte, [][]byte) {
 	also := [][]byte{table.IndexKey(BucketBindings, byInstance, string(b.Instance), string(b.Platform), string(b.User))}
 	if b.DMChat != "" {
@@ -55,8 +57,8 @@ func (b Binding) Index() (string, []byte, [][]byte) {
 	return BucketBindings, bindingKey(b.Platform, b.User, b.Instance), also
 }
 
-// BindingFilter picks bindings by what they have; what is empty does not matter. Read is little more than what
-// is picked where it says who or whom: a user or a direct-message chat of a platform, or an instance.
+// BindingFilter selects bindings by their fields; empty fields do not matter. It reads little more than the selected
+// ones if it names a user or a direct-message chat of a platform, or an instance.
 type BindingFilter struct {
 	Platform relay.PlatformID
 	User     relay.UserID
@@ -106,10 +108,11 @@ func bindings(t *bolt.Tx, f BindingFilter) ([]Binding, error) {
 	return out, err
 }
 
-// Bind adds or refreshes a binding. Of one that exists, DMDefault and BoundAt stay, Commands are b's, and DMChat
-// is set when b has one; of a new one, BoundAt is now unless b has one. One that was for commands only and is not any more is
-// new in this, or it would come before those that had everything meanwhile. The names are those of the person's other bindings,
-// with what b says the network told. The tenant is the instance's; DMDefault is SetDMDefault's alone to set. ErrNotFound: no such instance, or it was revoked.
+// Bind adds or refreshes a binding. An existing one keeps its DMDefault and BoundAt, gets the Commands of b, and gets
+// its DMChat if b has one. For a new one, BoundAt is now unless b has one. A binding that was for commands only and is
+// now for everything counts as new in this, because otherwise it would come before those that had everything in the
+// meantime. The names are those of the person's other bindings, updated with those in b from the network. The tenant is
+// the instance's; only SetDMDefault sets DMDefault. ErrNotFound: the instance does not exist, or was revoked.
 // *CommandTaken: another of the person's instances has one of the commands.
 func (db *DB) Bind(ctx context.Context, row *audit.Entry, b Binding) error {
 	now := db.now()
@@ -152,8 +155,8 @@ func (t *tx) bind(b Binding, now time.Time) error {
 	return table.PutIndexed(t.Writer, b)
 }
 
-// Unbind removes a binding. What the person said and waits in the instance's lane becomes dead letters
-// (DeadUnbound). ErrNotFound: there is none.
+// Unbind removes a binding. The person's messages that wait in the instance's lane become dead letters (DeadUnbound).
+// ErrNotFound: there is none.
 func (db *DB) Unbind(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, u relay.UserID) error {
 	now := db.now()
 	return db.change(ctx, row, "unbind", func(t *tx) error {
@@ -164,8 +167,9 @@ func (db *DB) Unbind(ctx context.Context, row *audit.Entry, i relay.InstanceID, 
 	})
 }
 
-// Forget is Unbind for somebody who need not be bound, and takes them out of i's history, in one transaction. The history
-// says nothing of what they wrote to i and to nobody, nor of what i said to that, or in their direct messages.
+// Forget is Unbind for somebody who need not be bound, and also removes them from i's history, in one transaction. The
+// history then contains nothing about what they wrote to i or to nobody, nor about i's answers to that, or in their
+// direct messages.
 func (db *DB) Forget(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, u relay.UserID) (bound bool, err error) {
 	now := db.now()
 	err = db.change(ctx, row, "forget", func(t *tx) error {
@@ -202,8 +206,8 @@ func (db *DB) Bindings(ctx context.Context, f BindingFilter) ([]Binding, error) 
 	})
 }
 
-// SetDMDefault makes i the one of the user's instances that gets their direct messages. ErrNotFound:
-// they are not bound to it. ErrCommandsOnly: they are for commands only.
+// SetDMDefault makes i the one of the user's instances that gets their direct messages. ErrNotFound: they are not bound
+// to it. ErrCommandsOnly: they are bound for commands only.
 func (db *DB) SetDMDefault(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, u relay.UserID) error {
 	return db.change(ctx, row, "dm default", func(t *tx) error {
 		bs, err := table.List[Binding](t.Tx, BucketBindings, table.Prefix(p, string(u)))

@@ -14,9 +14,8 @@ import (
 
 const bucketBlobs = "blobs" // name -> bytes, the vault's
 
-// Blob is the value stored under name; ok is false when there is none. The vault keeps its
-// wrapped key here: as long as there is a damaged blob, what is not found may be that one, and is
-// ErrDamaged, so that nobody makes another.
+// Blob returns the value stored under name; ok is false if there is none. The vault keeps its wrapped key here. While
+// there is a damaged blob, a missing one may be that one, and is ErrDamaged, so that nobody makes another.
 func (db *DB) Blob(ctx context.Context, name string) (value []byte, ok bool, err error) {
 	value, err = table.Get(ctx, db.records, "blob "+name, func(t *bolt.Tx) ([]byte, error) {
 		value, err := bytesAt(t, bucketBlobs, table.Key(name))
@@ -33,15 +32,15 @@ func (db *DB) Blob(ctx context.Context, name string) (value []byte, ok bool, err
 	return value, value != nil, err
 }
 
-// PutBlob stores value under name, in place of what was there.
+// PutBlob stores value under name, and replaces a former value.
 func (db *DB) PutBlob(ctx context.Context, name string, value []byte) error {
 	k := table.Key(name)
 	sealed := boltfile.Seal(k, value)
 	return db.change(ctx, nil, fmt.Sprintf("blob %s", name), func(t *tx) error { return t.PutSealed(bucketBlobs, k, sealed) })
 }
 
-// Reseal stores value as the blob name, and seals every record of kinds anew, in one transaction (rekey.All). What
-// it replaces stays in the file's free pages until the database is opened again.
+// Reseal stores value as the blob name, and seals every record of kinds anew, in one transaction (rekey.All). The
+// former values stay in the file's free pages until the database is opened again.
 func (db *DB) Reseal(ctx context.Context, name string, value []byte, again rekey.Sealer, kinds ...rekey.Kind) (n rekey.Count, err error) {
 	k := table.Key(name)
 	err = db.change(ctx, nil, "seal every record anew", func(t *tx) error {
@@ -53,7 +52,7 @@ func (db *DB) Reseal(ctx context.Context, name string, value []byte, again rekey
 	return n, err
 }
 
-// bytesAt copies a payload that is no JSON; nil when there is none.
+// bytesAt copies a payload that is not JSON; nil if there is none.
 func bytesAt(t *bolt.Tx, b string, k []byte) ([]byte, error) {
 	value := t.Bucket([]byte(b)).Get(k)
 	if value == nil {

@@ -10,16 +10,17 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
-// Callers are the programs that reach agents, and what they were promised and told. All methods: any goroutine.
+// Callers are the programs that reach agents, with their receipts and replies. Its methods may be called from any
+// goroutine.
 type Callers struct {
 	*callers.Records
 	db *DB
 }
 
-// Change lets fn change the record of a caller, or fill in a new one (there is false). Then it binds the caller to the agents in
-// link, which must be live and among those that fn left it, and unbinds it from the agents that fn took away: its entries in
-// their lanes become dead letters (DeadUnbound), and what it scheduled is dropped. Errors are fn's, ErrNotFound, or
-// callers.ErrTooMany.
+// Change lets fn change the record of a caller, or fill in a new one (there is false). Then it binds the caller to the
+// agents in link, which must be live and among those that fn left it, and unbinds it from the agents that fn removed:
+// the caller's entries in their lanes become dead letters (DeadUnbound), and its scheduled messages for them are
+// dropped. Errors are fn's, ErrNotFound, or callers.ErrTooMany.
 func (cs *Callers) Change(ctx context.Context, row *audit.Entry, name string, link []relay.InstanceID, fn func(c *callers.Caller, there bool) error) (out callers.Caller, err error) {
 	now := cs.db.now()
 	err = cs.db.change(ctx, row, "caller "+name, func(t *tx) error {
@@ -63,7 +64,7 @@ func (t *tx) takeAgent(c callers.Caller, i relay.InstanceID, now time.Time) erro
 	return t.unbind(i, relay.ProgramPlatform, relay.Program{Caller: c.Name, Agent: i}.User(), now)
 }
 
-// Remove removes a caller with its receipts and replies, after it has taken all agents from it. ErrNotFound: there is none.
+// Remove removes a caller with its receipts and replies, after removing all its agents. ErrNotFound: there is none.
 func (cs *Callers) Remove(ctx context.Context, row *audit.Entry, name string) (was callers.Caller, err error) {
 	now := cs.db.now()
 	err = cs.db.change(ctx, row, "caller "+name, func(t *tx) error {

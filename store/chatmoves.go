@@ -24,10 +24,10 @@ type Move struct {
 
 func moveKey(p relay.PlatformID, c relay.ChatID) []byte { return table.Key(p, string(c)) }
 
-// MoveChat rewrites grants, routes, conversations, undecided events, free-response scopes and the direct-message chats of
-// bindings from one chat id to another, in one transaction. If the new id is granted already, that grant stays and the old
-// one is dropped; and so is a route that another tenant's route or grant forbids there. Entries in the lanes keep the old
-// id, so gateways go on using it: CurrentChat translates it. m.At is set to now.
+// MoveChat rewrites grants, routes, conversations, undecided events, free-response scopes and the direct-message chats
+// of bindings from one chat id to another, in one transaction. If the new id is granted already, that grant stays and
+// the old one is dropped; a route is dropped, too, if another tenant's route or grant forbids it there. Entries in the
+// lanes keep the old id, so gateways go on using it: CurrentChat translates it. m.At is set to now.
 func (db *DB) MoveChat(ctx context.Context, m Move) error {
 	m.At = db.now()
 	return db.change(ctx, nil, fmt.Sprintf("move chat on %s", m.Platform), func(t *tx) error { return moveChat(t.Writer, m) })
@@ -64,7 +64,7 @@ func moveChat(w *table.Writer, m Move) error {
 	return w.Put(BucketMoves, moveKey(m.Platform, m.From), m)
 }
 
-// CurrentChat is the id that the chat once known as c has now: c itself, unless it has moved.
+// CurrentChat returns the id that the chat once known as c has now: c itself, unless it has moved.
 func (db *DB) CurrentChat(ctx context.Context, p relay.PlatformID, c relay.ChatID) (relay.ChatID, error) {
 	return table.Get(ctx, db.records, "current id of a chat", func(t *bolt.Tx) (relay.ChatID, error) { return db.recents.currentChat(t, p, c) })
 }

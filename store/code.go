@@ -19,31 +19,31 @@ const (
 	bucketIdentity = "identity" // HMAC -> identity Code; at most one per instance
 )
 
-// CodeKind says what a code is good for.
+// CodeKind is the purpose of a code.
 type CodeKind string
 
 // The kinds of codes.
 const (
-	LinkCode   CodeKind = "link"   // it binds whoever sends it to the bot
+	LinkCode   CodeKind = "link"   // it binds its sender to an instance
 	EnrollCode CodeKind = "enroll" // a gateway enrolls itself with it, once: an enrollment token
-	// IdentityCode is behind an identity address: who fetches that gets identity tokens for the code's instance,
-	// or, when it names none, for enrolling in the tenant.
+	// IdentityCode is behind an identity URL, which hands out identity tokens for the code's instance or, if it names
+	// none, for enrolling in the tenant.
 	IdentityCode CodeKind = "identity"
-	// WebCode logs whoever types it in at the pages of the web server, once; WebSession is what they are then known by.
+	// WebCode logs a person in at the web pages, once; WebSession identifies them from then on.
 	WebCode    CodeKind = "web"
 	WebSession CodeKind = "session"
 )
 
-// Code is worth something to whoever knows it. The database knows its HMAC.
+// Code gives a right to everybody who knows it. The database knows its HMAC.
 type Code struct {
 	Kind     CodeKind         `json:"-"`
 	Tenant   relay.TenantID   `json:"tenant"`
 	Instance relay.InstanceID `json:"instance,omitempty"`
-	// Platform is the one a link code is for; empty: any.
+	// Platform is the platform of a link code; empty: any.
 	Platform relay.PlatformID `json:"platform,omitempty"`
-	// Commands are what a link code links somebody for; empty: for everything.
+	// Commands are the commands of a link code; empty: everything.
 	Commands []string `json:"commands,omitempty"`
-	// Gateway is whom an enrollment token is made out to; empty: any.
+	// Gateway is the gateway for which an enrollment token was made; empty: any.
 	Gateway   relay.GatewayID `json:"gateway,omitempty"`
 	WakeURL   string          `json:"wake,omitempty"` // of an enrollment token
 	CreatedAt time.Time       `json:"created,omitzero"`
@@ -52,11 +52,11 @@ type Code struct {
 	// binding and the answer does not read as a wrong code.
 	RedeemedBy *Person `json:"redeemedBy,omitempty"`
 	Used       bool    `json:"used,omitempty"` // an enrollment token
-	// Web is the kind of a code that lies among the enrollment tokens and is none. Codes sets it.
+	// Web is the kind of a code that is stored among the enrollment tokens without being one. Codes sets it.
 	Web CodeKind `json:"web,omitempty"`
 }
 
-// bucket is where the codes of a kind are, under their HMACs.
+// bucket returns the bucket with the codes of a kind, under their HMACs.
 func (k CodeKind) bucket() string {
 	switch k {
 	case EnrollCode, WebCode, WebSession:
@@ -67,7 +67,7 @@ func (k CodeKind) bucket() string {
 	return bucketCodes
 }
 
-// shared is what tells codes of this kind from others of its bucket.
+// shared returns the mark that distinguishes codes of this kind from others in its bucket.
 func (k CodeKind) shared() CodeKind {
 	if k == WebCode || k == WebSession {
 		return k
@@ -75,13 +75,13 @@ func (k CodeKind) shared() CodeKind {
 	return ""
 }
 
-// Codes are the codes of all kinds, by their HMACs. All methods: any goroutine.
+// Codes are the codes of all kinds, by their HMACs. Its methods may be called from any goroutine.
 type Codes struct{ db *DB }
 
-// Put stores a code under its HMAC. ErrExists: there is such a code already; draw another one. Of a link
-// code the instance must be there (ErrNotFound: it is not, or was revoked). An identity code must name a
-// tenant, and takes the place of the one its instance had, which need not be enrolled yet (ErrForeign: it is another
-// tenant's); a zero CreatedAt of one is now.
+// Put stores a code under its HMAC. ErrExists: there is such a code already; draw another one. The instance of a link
+// code must exist (ErrNotFound: it does not, or was revoked). An identity code must name a tenant, and replaces the one
+// that its instance had, which need not be enrolled yet (ErrForeign: it belongs to another tenant); if its CreatedAt is
+// zero, it is now.
 func (cs *Codes) Put(ctx context.Context, row *audit.Entry, mac []byte, c Code) error {
 	if c.Kind == IdentityCode && c.Tenant == "" {
 		return errors.New("identity code: no tenant is named")
@@ -108,7 +108,7 @@ func (cs *Codes) Put(ctx context.Context, row *audit.Entry, mac []byte, c Code) 
 	})
 }
 
-// replaceIdentity drops the former identity codes of the instance that c is for.
+// replaceIdentity drops the former identity codes of c's instance.
 func replaceIdentity(w *table.Writer, c Code) error {
 	i, ok, err := table.Load[Instance](w.Tx, BucketInstances, table.Key(c.Instance))
 	if err != nil {
@@ -120,8 +120,8 @@ func replaceIdentity(w *table.Writer, c Code) error {
 	return dropCodes(w, IdentityCode, c.Instance)
 }
 
-// Get is the code of that kind with this HMAC; a link code or an enrollment token whether or not it is still
-// good. ErrNotFound: there is none, or it was replaced or dropped. ErrExpired: the time of one of another kind is over.
+// Get returns the code of that kind with this HMAC; a link code or an enrollment token whether or not it is still
+// valid. ErrNotFound: there is none, or it was replaced or dropped. ErrExpired: a code of another kind has expired.
 func (cs *Codes) Get(ctx context.Context, k CodeKind, mac []byte) (c Code, err error) {
 	c, err = table.Get(ctx, cs.db.records, string(k)+" code", func(t *bolt.Tx) (Code, error) { return table.Found[Code](t, k.bucket(), mac) })
 	switch judged := k == IdentityCode || k == k.shared(); {
@@ -137,7 +137,7 @@ func (cs *Codes) Get(ctx context.Context, k CodeKind, mac []byte) (c Code, err e
 	return c, nil
 }
 
-// Prolong has the code of that kind with this HMAC expire at until. ErrNotFound: there is none any more.
+// Prolong makes the code of that kind with this HMAC expire at until. ErrNotFound: there is none any more.
 func (cs *Codes) Prolong(ctx context.Context, k CodeKind, mac []byte, until time.Time) error {
 	return cs.db.change(ctx, nil, "prolong "+string(k)+" code", func(t *tx) error {
 		c, err := table.Found[Code](t.Tx, k.bucket(), mac)

@@ -16,20 +16,19 @@ const bucketCommands = "commands" // instance|platform -> list of commands
 
 func commandsKey(i relay.InstanceID, p relay.PlatformID) []byte { return table.Key(i, string(p)) }
 
-// Manifest is what an instance's gateway declared as its commands in its last hello for a platform.
-// It is a record of its own, not the instance's: it can be large, and the instance's is read with
-// every event.
+// Manifest is the commands that an instance's gateway declared in its last hello for a platform. It is a record of its
+// own, not part of the instance's: it can be large, and the instance's is read with every event.
 type Manifest struct {
 	Instance relay.InstanceID
 	Since    time.Time // when the instance was enrolled
 	Commands []json.RawMessage
 }
 
-// Commands are the manifests that gateways declare. All methods: any goroutine.
+// Commands are the manifests that gateways declare. Its methods may be called from any goroutine.
 type Commands struct{ db *DB }
 
-// Set stores the manifest of i's gateway for a platform, if it differs from the one before.
-// ErrNotFound: no such instance, or it was revoked.
+// Set stores the manifest of i's gateway for a platform, if it differs from the one before. ErrNotFound: the instance
+// does not exist, or was revoked.
 func (cs *Commands) Set(ctx context.Context, i relay.InstanceID, p relay.PlatformID, commands []json.RawMessage) error {
 	return cs.db.change(ctx, nil, fmt.Sprintf("commands of %s", i), func(t *tx) error {
 		if _, err := t.live(i); err != nil {
@@ -39,7 +38,8 @@ func (cs *Commands) Set(ctx context.Context, i relay.InstanceID, p relay.Platfor
 	})
 }
 
-// List lists the manifests for a platform, or with an empty one for all of them, those of the instance enrolled first first.
+// List lists the manifests for a platform or, with an empty one, for all. Those of the instance enrolled first come
+// first.
 func (cs *Commands) List(ctx context.Context, p relay.PlatformID) ([]Manifest, error) {
 	out, err := table.Get(ctx, cs.db.records, "manifests", func(t *bolt.Tx) (out []Manifest, err error) {
 		instances, err := table.List[Instance](t, BucketInstances, nil)

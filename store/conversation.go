@@ -22,7 +22,7 @@ type Conversation struct {
 	Scope    relay.ScopeID    `json:"scope,omitempty"`
 	Parent   relay.ChatID     `json:"parent,omitempty"`
 	Type     relay.ChatType   `json:"type,omitempty"`
-	// By is the bound user whose event justified it last; empty when only a grant ever did.
+	// By is the bound user whose event justified it last; empty if only a grant ever did.
 	By relay.UserID `json:"by,omitempty"`
 	// ByGrant: the instance held the grant covering the chat.
 	ByGrant bool `json:"byGrant,omitempty"`
@@ -51,7 +51,7 @@ func (rs *recents) conversation(t *bolt.Tx, of conversationOf) ([]Conversation, 
 	})
 }
 
-// Index is the conversation's place, and its keys in the index.
+// Index returns the conversation's place, and its keys in the index.
 func (c Conversation) Index() (string, []byte, [][]byte) {
 	platform, bot, chat := string(c.Bot.Platform), string(c.Bot.ID), string(c.Chat)
 	also := [][]byte{table.IndexKey(bucketConversations, byChat, platform, bot, chat, string(c.Instance))}
@@ -85,8 +85,8 @@ func (db *DB) Conversations(ctx context.Context, f ConversationFilter) ([]Conver
 	})
 }
 
-// Converse notes that i may act on a chat for the reason in c, beside what justified earlier ones; its
-// time is now. ErrNotFound: there is no such instance, or it was revoked.
+// Converse notes that i may act on a chat for the reason in c, beside earlier reasons; its time is now. ErrNotFound:
+// the instance does not exist, or was revoked.
 func (db *DB) Converse(ctx context.Context, c Conversation) error {
 	c.LastAt = db.now()
 	return db.change(ctx, nil, "conversation", func(t *tx) error {
@@ -97,7 +97,7 @@ func (db *DB) Converse(ctx context.Context, c Conversation) error {
 	})
 }
 
-// beside is c with what justified an earlier conversation about the same chat.
+// beside returns c with the reasons of an earlier conversation about the same chat.
 func (c Conversation) beside(old Conversation) Conversation {
 	c.By = cmp.Or(c.By, old.By)
 	c.ByGrant = c.ByGrant || old.ByGrant
@@ -106,9 +106,9 @@ func (c Conversation) beside(old Conversation) Conversation {
 	return c
 }
 
-// converse notes that an event was delivered, beside what justified earlier ones: a guest's
-// message through a grant does not take away what the owner's own message allows. A record that
-// says the same and is younger than an hour is left alone: it would cost a page for every message.
+// converse notes that an event was delivered, beside earlier reasons: a guest's message through a grant does not take
+// away what the owner's own message allows. A record that says the same and is younger than an hour is left alone: a
+// write would cost a page for every message.
 func (t *tx) converse(c Conversation) error {
 	old, ok, err := First(t.recents.conversation(t.Tx, conversationOf{c.Instance, relay.Chat{Bot: c.Bot, ID: c.Chat}}))
 	if err != nil {
@@ -150,7 +150,8 @@ func (db *DB) KeepProfile(ctx context.Context, i relay.InstanceID, c relay.Chat,
 	})
 }
 
-// moveConversations is moveChat for conversations: of two about one chat the newer stays, with what justified the other.
+// moveConversations is moveChat for conversations: of two about one chat the newer stays, with the reasons of the
+// other.
 func moveConversations(w *table.Writer, m Move) error {
 	all, err := table.Lookup[Conversation](w.Tx, bucketConversations,
 		table.IndexUnder(bucketConversations, byParent, string(m.Platform), string(m.From)), "", 0)
@@ -191,7 +192,7 @@ func moveConversations(w *table.Writer, m Move) error {
 	return nil
 }
 
-// botsIn are how the keys in the index begin of the conversations with each bot of p: a seek for each.
+// botsIn returns the beginnings of the index keys for the conversations with each bot of p: a seek for each.
 func botsIn(t *bolt.Tx, p relay.PlatformID) (out [][]byte) {
 	pre := table.IndexUnder(bucketConversations, byChat, string(p))
 	c := t.Bucket([]byte(table.Index)).Cursor()

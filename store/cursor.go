@@ -18,10 +18,10 @@ const BucketCursors = "hot/cursors" // platform|bot -> bytes
 
 func botKey(b relay.Bot) []byte { return table.Key(b.Platform, string(b.ID)) }
 
-// A cursor alone is not worth a write, or strangers whose messages are dropped would make the disk
-// work. It waits in memory, for every reader as good as stored, until the next commit, whoever's,
-// takes it along; else for a minute, or until Close. A crash loses what waits: then the platform
-// repeats events that were dropped, or that have their seen marks.
+// A cursor alone is not worth a write, or strangers whose messages are dropped would make the disk work. It waits in
+// memory, where every reader sees it as stored, until the next commit of anybody takes it along, or for a minute, or
+// until Close. A crash loses waiting cursors: then the platform repeats events that were dropped, or that have their
+// seen marks.
 //
 // A cursor on disk is never past an event that is not: it waits only when nothing of its batch, or
 // of an earlier one, is still to be stored, and else is stored in the transaction that stores those.
@@ -37,7 +37,7 @@ type cursors struct {
 
 	waiting map[string][]byte // the bytes, by their key
 	due     bool              // they have waited long enough; the writer's
-	timer   *time.Timer       // until they have; nil before the first; the writer's
+	timer   *time.Timer       // runs until the wait is over; nil before the first; used by the writer
 }
 
 // load reads those on disk.
@@ -50,7 +50,7 @@ func (c *cursors) load(t *bolt.Tx) {
 	}
 }
 
-// get is the cursor that waits under k.
+// get returns the cursor that waits under k.
 func (c *cursors) get(k []byte) (cursor []byte, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,7 +88,7 @@ func (db *DB) remind() {
 	_ = db.records.File.Push(db.cursors.overdue()) // closed: the stop stores it
 }
 
-// overdue is an op with which the cursors that wait are stored though nothing else is.
+// overdue returns an op with which the cursors that wait are stored though nothing else is.
 func (c *cursors) overdue() *boltfile.Op {
 	return &boltfile.Op{Run: func(boltfile.Batch) error {
 		c.due = true
@@ -125,7 +125,7 @@ func (t *tx) isStored(k, cursor []byte) bool {
 	return ok && bytes.Equal(has, cursor)
 }
 
-// takeCursors stores what waits and what this transaction moves.
+// takeCursors stores the waiting cursors, and those that this transaction moves.
 func (t *tx) takeCursors() error {
 	put := func(name string, cursor []byte) error {
 		k := []byte(name)
@@ -150,8 +150,8 @@ func (t *tx) takeCursors() error {
 	return nil
 }
 
-// Cursor is how far the bot's platform has been confirmed, in the platform's own words; nil when
-// nothing was accepted yet. It may be ahead of what is on disk, by what stored nothing else.
+// Cursor returns how far the bot's platform has been confirmed, in the platform's own form; nil if nothing was accepted
+// yet. It may be ahead of the disk, by events that stored nothing else.
 func (db *DB) Cursor(ctx context.Context, b relay.Bot) ([]byte, error) {
 	k := botKey(b)
 	if cursor, ok := db.cursors.get(k); ok {

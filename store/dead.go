@@ -23,10 +23,10 @@ type Replayed struct {
 	Oversize int // too large for a frame: they stay
 }
 
-// Replay moves the dead letters with these ids, or all if none is given, back to the end of the lane, under new ids and with
-// no deaths counted. They go in the order they died, and only as many as fit the lane's limits: a letter must not push out
-// what waits. A letter that is too large for a frame stays, since it would only die again. ErrNotFound: one of the ids is
-// no dead letter of i, or i was revoked; then nothing is moved.
+// Replay moves the dead letters with these ids, or all if none is given, back to the end of the lane, under new ids and
+// with no deaths counted. They go in the order in which they died, and only as many as fit the lane's limits: a letter
+// must not push out waiting entries. A letter that is too large for a frame stays, since it would only die again.
+// ErrNotFound: one of the ids is not a dead letter of i, or i was revoked; then nothing is moved.
 func (ls *Lanes) Replay(ctx context.Context, row *audit.Entry, i relay.InstanceID, ids ...relay.BufferID) (n Replayed, err error) {
 	now := ls.db.now()
 	err = ls.db.change(ctx, row, fmt.Sprintf("replay for %s", i), func(t *tx) error {
@@ -55,7 +55,8 @@ func (ls *Lanes) Replay(ctx context.Context, row *audit.Entry, i relay.InstanceI
 	return n, err
 }
 
-// deadKeys are the keys of the letters with these ids, or of all letters if there are no ids, in the order in which they died.
+// deadKeys returns the keys of the letters with these ids, or of all letters if there are no ids, in the order in which
+// they died.
 func (l *lane) deadKeys(ids []relay.BufferID) ([][]byte, error) {
 	all := table.KeysUnder(l.t.Tx, bucketDead, table.Prefix(l.i))
 	if len(ids) == 0 {
@@ -80,7 +81,7 @@ func (l *lane) deadKeys(ids []relay.BufferID) ([][]byte, error) {
 	return keys, nil
 }
 
-// errOversize is what replay returns for a letter that no frame can hold.
+// errOversize is the error of replay for a letter that no frame can hold.
 var errOversize = errors.New("too large for a frame")
 
 // replay moves the letter under k back; ok is false if the lane has no room for it.
@@ -112,7 +113,7 @@ func (l *lane) replay(k []byte, m Limits, now time.Time) (ok bool, err error) {
 	return true, err
 }
 
-// Reasons is how many dead letters of i there are for each reason. Damaged ones are left out.
+// Reasons returns how many dead letters of i there are for each reason. It leaves out damaged ones.
 func (ls *Lanes) Reasons(ctx context.Context, i relay.InstanceID) (map[DeadReason]int, error) {
 	return table.Get(ctx, ls.db.records, fmt.Sprintf("dead letters of %s", i), func(t *bolt.Tx) (map[DeadReason]int, error) {
 		out := make(map[DeadReason]int)
@@ -142,7 +143,8 @@ func (l *lane) bury(k, value []byte, why DeadReason, now time.Time) error {
 	return l.addDead(id, d, payload)
 }
 
-// buryWhere buries the entries that which picks; a nil which picks all. With a which, damaged entries stay: Next handles them.
+// buryWhere buries the entries that which selects; a nil which selects all. With a which, damaged entries stay: Next
+// handles them.
 func (l *lane) buryWhere(why DeadReason, now time.Time, which func(About) bool) error {
 	for _, k := range l.keys() {
 		value := l.t.Bucket([]byte(bucketEntries)).Get(k)
@@ -209,7 +211,7 @@ func (l *lane) dropDead(k []byte) error {
 	return l.t.Delete(bucketDead, k)
 }
 
-// findDead is the key of the dead letter with this id; nil when there is none.
+// findDead returns the key of the dead letter with this id; nil if there is none.
 func (l *lane) findDead(b relay.BufferID) []byte {
 	for k := range table.Under(l.t.Tx, bucketDead, table.Prefix(l.i)) {
 		if id, ok := deadID(k); ok && id == b {

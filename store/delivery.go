@@ -37,7 +37,7 @@ type Lane struct {
 	OldestAt time.Time // zero when empty
 }
 
-// State is the state of i's buffer; the zero Lane when it was never used.
+// State returns the state of i's buffer; the zero Lane when it was never used.
 func (ls *Lanes) State(ctx context.Context, i relay.InstanceID) (Lane, error) {
 	return table.Get(ctx, ls.db.records, fmt.Sprintf("lane of %s", i), func(t *bolt.Tx) (out Lane, err error) {
 		l, ok, err := table.Load[laneRecord](t, bucketLanes, table.Key(i))
@@ -53,12 +53,12 @@ func (ls *Lanes) State(ctx context.Context, i relay.InstanceID) (Lane, error) {
 	})
 }
 
-// Limits are how much fits into each.
+// Limits returns how much fits into each lane.
 func (ls *Lanes) Limits() Limits { return ls.db.limits }
 
-// Next is the oldest entry of i after the given sequence number (0: the oldest of all);
-// ok is false when there is none. It returns a copy; no transaction outlives the call. An entry
-// that is damaged is moved to the quarantine, and the one after it is returned.
+// Next returns the oldest entry of i after the given sequence number (0: the oldest of all); ok is false if there is
+// none. It returns a copy; no transaction outlives the call. It moves a damaged entry to the quarantine, and returns
+// the one after it.
 func (ls *Lanes) Next(ctx context.Context, i relay.InstanceID, after uint64) (Entry, bool, error) {
 	for {
 		if _, _, there := ls.db.order.next(i, after); !there { // most often: no file is asked
@@ -117,9 +117,9 @@ func (ls *Lanes) setAside(ctx context.Context, i relay.InstanceID, k []byte) err
 	return err
 }
 
-// Drop deletes ids from the lane or the dead letters, where those are that were moved there while in
-// flight; none given: all dead letters, and nothing of the lane. It returns how many. ErrNotFound: one of the
-// ids is in neither; then nothing is deleted.
+// Drop deletes ids from the lane or from the dead letters, to which they may have been moved while in flight; without
+// ids it deletes all dead letters, and nothing in the lane. It returns how many it deleted. ErrNotFound: one of the ids
+// is in neither; then nothing is deleted.
 func (ls *Lanes) Drop(ctx context.Context, row *audit.Entry, i relay.InstanceID, ids ...relay.BufferID) (n int, err error) {
 	now := ls.db.now()
 	err = ls.change(ctx, row, i, fmt.Sprintf("drop %v", ids), func(l *lane) error {
@@ -184,9 +184,9 @@ func (ls *Lanes) Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID,
 	})
 }
 
-// Died notes that a socket died with the entries in flight. One that was alone becomes a dead letter when that makes
-// Limits.MaxDeaths of them, and buried is true; of several nobody knows which it died of. ErrNotFound: none was in the
-// lane.
+// Died notes that a socket died with the entries in flight. If there was only one and it has now died Limits.MaxDeaths
+// times, it becomes a dead letter, and buried is true; of several nobody knows which one caused the death. ErrNotFound:
+// none was in the lane.
 func (ls *Lanes) Died(ctx context.Context, i relay.InstanceID, bs ...relay.BufferID) (buried bool, err error) {
 	now := ls.db.now()
 	err = ls.change(ctx, nil, i, fmt.Sprintf("deaths of %v", bs), func(l *lane) error {
@@ -217,7 +217,7 @@ func (ls *Lanes) Died(ctx context.Context, i relay.InstanceID, bs ...relay.Buffe
 
 // EntryFilter picks entries of an instance.
 type EntryFilter struct {
-	Dead  bool // its dead letters, in the order they died; otherwise what is in the lane, oldest first
+	Dead  bool // its dead letters, in the order they died; otherwise the entries in the lane, oldest first
 	Limit int  // at most so many; 0: all
 }
 

@@ -17,7 +17,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// What is here is for store/restore, which makes one database of others while nobody has them open.
+// This file is for store/restore, which makes one database from others while nobody has them open.
 
 // Upgrade brings b to this version, and looks whether all buckets are there.
 func Upgrade(b *bolt.DB) error { return migrate(b, migrations()) }
@@ -29,8 +29,8 @@ type Held struct {
 	Dead     relay.BufferID // of a dead letter
 }
 
-// HeldIn lists what the database holds. whole: each of them could be read. A database that is not ours or of a
-// later version is an error.
+// HeldIn lists the entries and files in the database. whole: all of them could be read. It returns an error for a
+// database that is not ours or of a later version.
 func HeldIn(b *bolt.DB) (all []Held, whole bool, err error) {
 	v, err := version(b)
 	if err == nil && v > 1+len(migrations()) {
@@ -85,7 +85,7 @@ func HeldIn(b *bolt.DB) (all []Held, whole bool, err error) {
 // Edit is a write transaction of somebody who has the file to themselves.
 type Edit struct{ *tx }
 
-// NewEdit is the transaction x.
+// NewEdit returns the transaction x.
 func NewEdit(x *bolt.Tx) Edit { return Edit{edit(x)} }
 
 // Move is MoveChat, as of m.At.
@@ -94,7 +94,7 @@ func (e Edit) Move(m Move) error { return moveChat(e.Writer, m) }
 // DoubtAnswers marks the answers that wait: those of a backup may have been sent since.
 func (e Edit) DoubtAnswers() error {
 	if e.Bucket([]byte(outbox.Bucket)) == nil {
-		return nil // it is from before there was one
+		return nil // the file is older than that bucket
 	}
 	for _, r := range table.Readable[outbox.Record](e.Tx, outbox.Bucket) {
 		if r.State() != outbox.Waiting || !r.Begun.IsZero() {

@@ -24,10 +24,10 @@ type Entry struct {
 	Deaths int       // sockets that died while it was in flight
 	Bytes  int       // size of the stored record
 	About  About
-	Frame  []byte // what is sent, but for the buffer id; see wire.Pack
-	// Forward is what is sent in place of Frame, as long as it is good for anything; nil: nothing is.
+	Frame  []byte // the frame without the buffer id; see wire.Pack
+	// Forward is sent in place of Frame, while it is useful; nil: there is none.
 	Forward *Forward
-	// Event is there in place of the frame of one that was accepted as a whole.
+	// Event is set in place of the frame if the entry was accepted as a whole.
 	Event *relay.Event
 	// Of a dead letter: why and when it left the lane.
 	Reason DeadReason
@@ -42,7 +42,7 @@ type Forward struct {
 	Earlier bool
 }
 
-// About is what a delivery is about, as far as the store needs to know.
+// About is what the store needs to know about a delivery.
 type About struct {
 	ID   relay.EventID `json:"id"`
 	Bot  relay.Bot     `json:"bot"`
@@ -65,17 +65,17 @@ const (
 	DeadUnbound  DeadReason = "unbound"  // its author was unbound from the instance
 )
 
-// deadReasons are all of them.
+// deadReasons lists all reasons.
 var deadReasons = [...]DeadReason{DeadAge, DeadDeaths, DeadOverflow, DeadOversize, DeadPoison, DeadRemoved, DeadUnbound}
 
-// entryKey is where the entry of i with that sequence number stands, which came as the arrival's.
+// entryKey returns the key of the entry of i with that sequence number and that arrival number.
 func entryKey(arrival uint64, i relay.InstanceID, seq uint64) []byte {
 	k := make([]byte, 0, 64)
 	k = append(binary.BigEndian.AppendUint64(k, arrival), table.Prefix(i)...)
 	return binary.BigEndian.AppendUint64(k, seq)
 }
 
-// entryOwner is the instance in the key of an entry; ok is false for a key that is none.
+// entryOwner returns the instance in the key of an entry; ok is false for another key.
 func entryOwner(k []byte) (i relay.InstanceID, ok bool) {
 	i = instanceOf(k[min(8, len(k)):], 8)
 	return i, i != "" && !strings.Contains(string(i), "\x00")
@@ -89,7 +89,7 @@ func deadKey(i relay.InstanceID, death uint64, b relay.BufferID) []byte {
 	return binary.BigEndian.AppendUint64(k, b.Seq)
 }
 
-// deadID is the buffer id a dead letter's key ends with; ok is false for a key that is none.
+// deadID returns the buffer id at the end of a dead letter's key; ok is false for another key.
 func deadID(k []byte) (b relay.BufferID, ok bool) {
 	if len(k) < 24 {
 		return b, false
@@ -99,13 +99,13 @@ func deadID(k []byte) (b relay.BufferID, ok bool) {
 	}, true
 }
 
-// AboutOf is what the store knows of a delivery.
+// AboutOf returns what the store knows of a delivery.
 func AboutOf(d relay.Delivery) About {
 	e := d.About()
 	return About{ID: e.ID, Bot: e.Bot, At: e.At, Chat: e.Source.ChatID, User: e.Source.UserID}
 }
 
-// readEntry is the entry under k of a lane with that epoch, as it is handed out in that run of the program.
+// readEntry returns the entry under k of a lane with that epoch, as it is handed out in that run of the program.
 func readEntry(epoch uint64, k, value []byte, run uint64) (Entry, error) {
 	h, frame, err := decodeEntry(k, value)
 	if err != nil {
@@ -114,7 +114,7 @@ func readEntry(epoch uint64, k, value []byte, run uint64) (Entry, error) {
 	return h.entry(relay.BufferID{Epoch: epoch, Seq: table.Number(k)}, len(value), frame, run), nil
 }
 
-// readDead is the dead letter under k, as it is handed out.
+// readDead returns the dead letter under k, as it is handed out.
 func readDead(k, value []byte, run uint64) (Entry, error) {
 	d, h, frame, err := decodeDead(k, value)
 	id, ok := deadID(k)
@@ -126,7 +126,7 @@ func readDead(k, value []byte, run uint64) (Entry, error) {
 	return e, err
 }
 
-// entry is what is handed out. frame dies with the transaction, so it is copied.
+// entry returns the entry as it is handed out. frame dies with the transaction, so it is copied.
 func (h entryHead) entry(id relay.BufferID, size int, frame []byte, run uint64) Entry {
 	out := Entry{Buffer: id, At: h.At, Deaths: h.Deaths, Bytes: size, About: h.About, Frame: bytes.Clone(frame), Event: h.Event}
 	if f := h.Forward; f != nil {

@@ -43,6 +43,6 @@ var (
 	ErrLocked = boltfile.ErrLocked
 	// ErrNewer: this version does not know the file's form.
 	ErrNewer = boltfile.ErrNewer
-	// ErrDamaged: a file or a record is not what was once written.
+	// ErrDamaged: a file or a record has other content than was written.
 	ErrDamaged = boltfile.ErrDamaged
 )

@@ -26,14 +26,15 @@ type Gateway struct {
 	DeliveryKey []byte           `json:"deliveryKey"` // sealed
 	CreatedAt   time.Time        `json:"created"`
 	LastSeenAt  time.Time        `json:"seen,omitzero"` // last hello or last disconnect
-	// Newer: it has said what gateways of June 2026 never say.
+	// Newer: it has sent something that gateways of June 2026 never send.
 	Newer bool `json:"newer,omitempty"`
 	// Fetches: it has used an op, or the media route, that only gateways have which fetch files.
 	Fetches bool `json:"fetches,omitempty"`
-	// TooOld: it took an event whose files it could have fetched, fetched none, and has never done such a thing.
+	// TooOld: it took an event whose files it could have fetched, fetched none, and has never done anything that only
+	// newer gateways do.
 	TooOld bool `json:"tooOld,omitempty"`
-	// Provisioned: it asks for its credentials at every start. Of those of one instance, only the
-	// last few are kept: a container comes with a new name each time it is made.
+	// Provisioned: it asks for its credentials at every start. Of such gateways of one instance only the last few are
+	// kept: a container has a new name each time it is made.
 	Provisioned bool `json:"provisioned,omitempty"`
 	Revoked     bool `json:"revoked,omitempty"`
 }
@@ -43,7 +44,7 @@ type GatewaySecret struct {
 	ID        string    `json:"id"` // random; part of the seal's AAD
 	Sealed    []byte    `json:"sealed"`
 	CreatedAt time.Time `json:"created"`
-	// ExpiresAt is when a rotated-out secret dies even if the new one was never used; zero: does not expire.
+	// ExpiresAt is when a rotated-out secret dies even if the new one was never used; zero: it does not expire.
 	ExpiresAt time.Time `json:"expires,omitzero"`
 }
 
@@ -54,10 +55,10 @@ type GatewaySecret struct {
 // afresh: the record is i's, and its lane gets a new epoch; its dead letters stay. The
 // gateway's instance and tenant are taken from i, creation times that are zero are set.
 //
-// With the HMAC of an enrollment token it is the token that enrolls, once: it is marked used in the same
-// transaction, and still good when that fails. The tenant is the token's, and so is the wake URL when i has
-// none. ErrNotFound: there is no such token. ErrUsed, ErrExpired: it is not good any more. ErrForeign: it is not
-// of i's tenant, where one is given, or it was made out to another gateway or instance.
+// With the HMAC of an enrollment token the token enrolls, once: it is marked as used in the same transaction, and still
+// valid if that fails. The tenant is the token's, and so is the wake URL if i has none. ErrNotFound: there is no such
+// token. ErrUsed, ErrExpired: it is no longer valid. ErrForeign: it is not of i's tenant, if i has one, or it was made
+// for another gateway or instance.
 func (db *DB) Enroll(ctx context.Context, row *audit.Entry, g Gateway, i Instance, token ...[]byte) error {
 	now := db.now()
 	return db.change(ctx, row, "enroll", func(t *tx) error {
@@ -124,7 +125,7 @@ func (t *tx) enroll(g Gateway, i Instance, now time.Time) error {
 	return t.pruneProvisioned(i.ID, g.ID)
 }
 
-// crowded reports whether i would be one too many of its tenant's.
+// crowded reports whether i would exceed the number of its tenant's instances.
 func (t *tx) crowded(i Instance) bool {
 	if table.Has(t.Tx, BucketInstances, table.Key(i.ID)) {
 		return false
@@ -138,8 +139,8 @@ func (t *tx) crowded(i Instance) bool {
 	return n >= maxInstances
 }
 
-// pruneProvisioned forgets the gateways of i that provisioned themselves, but for newest and those
-// that were made or seen last.
+// pruneProvisioned forgets the gateways of i that provisioned themselves, except newest and those that were made or
+// seen last.
 func (t *tx) pruneProvisioned(i relay.InstanceID, newest relay.GatewayID) error {
 	// A damaged one stays, to be named; and by a clock that is behind the newest may be the oldest.
 	all := slices.DeleteFunc(table.Readable[Gateway](t.Tx, BucketGateways), func(g Gateway) bool {
@@ -182,7 +183,7 @@ func (t *tx) enrollInstance(i Instance) error {
 	return t.Put(BucketInstances, table.Key(i.ID), i)
 }
 
-// CameOrWent is a change for UpdateGateway: the gateway, and with it its instance, came or went at that time;
+// CameOrWent returns a change for UpdateGateway: the gateway, and with it its instance, came or went at that time;
 // woken ends the instance's sleep.
 func CameOrWent(at time.Time, woken bool) func(*Gateway, *Instance) error {
 	return func(g *Gateway, i *Instance) error {
@@ -192,8 +193,8 @@ func CameOrWent(at time.Time, woken bool) func(*Gateway, *Instance) error {
 	}
 }
 
-// Gateways are the records of those gateways, also after their revocation; with none named all, by id, but for
-// those that are damaged, which were named when the file was opened. ErrNotFound: one of them was never enrolled.
+// Gateways returns the records of those gateways, also after their revocation. With none named it returns all, by id,
+// without damaged ones, which were reported when the file was opened. ErrNotFound: one of them was never enrolled.
 func (db *DB) Gateways(ctx context.Context, ids ...relay.GatewayID) ([]Gateway, error) {
 	return table.Get(ctx, db.records, "gateways", func(t *bolt.Tx) ([]Gateway, error) {
 		if len(ids) == 0 {
@@ -211,9 +212,9 @@ func (db *DB) Gateways(ctx context.Context, ids ...relay.GatewayID) ([]Gateway, 
 }
 
 // UpdateGateway runs change on the stored records of a gateway and its instance inside the write transaction, and
-// stores what of the result differs. change may run more than once, must not call the database, and
-// prevents the update by returning an error, which comes back wrapped. The ids, the instance and the
-// tenant stay what they are. ErrNotFound: no such gateway.
+// stores the differences. change may run more than once, must not call the database, and prevents the update by
+// returning an error, which comes back wrapped. The ids, the instance and the tenant stay the same. ErrNotFound: there
+// is no such gateway.
 func (db *DB) UpdateGateway(ctx context.Context, row *audit.Entry, id relay.GatewayID, change func(*Gateway, *Instance) error) error {
 	return db.change(ctx, row, "update gateway", func(t *tx) error {
 		g, err := table.Must[Gateway](t.Tx, BucketGateways, table.Key(id), "gateway "+string(id))

@@ -29,12 +29,12 @@ type Grant struct {
 	GrantedAt time.Time        `json:"granted"`
 }
 
-// grantKey is where the grant stands.
+// grantKey returns the key of a grant.
 func grantKey(p relay.PlatformID, s relay.ScopeID, c relay.ChatID) []byte {
 	return table.Key(p, string(s), string(c))
 }
 
-// Index is the grant's place, and its keys in the index.
+// Index returns the grant's place, and its keys in the index.
 func (g Grant) Index() (string, []byte, [][]byte) {
 	return BucketGrants, grantKey(g.Platform, g.Scope, g.Chat), [][]byte{
 		table.IndexKey(BucketGrants, byInstance, string(g.Instance), string(g.Platform), string(g.Scope), string(g.Chat)),
@@ -47,7 +47,7 @@ func grantsOn(t *bolt.Tx, p relay.PlatformID, c relay.ChatID) ([]Grant, error) {
 	return table.Lookup[Grant](t, BucketGrants, table.IndexUnder(BucketGrants, byChat, string(p), string(c)), "", 0)
 }
 
-// claimable is nil when nobody else's grant stands in the way of g, else ErrHeld. mine: g's instance has it already.
+// claimable returns nil if no grant of another instance prevents g, else ErrHeld. mine: g's instance has it already.
 func claimable(t *bolt.Tx, g Grant) (mine bool, err error) {
 	rivals, err := table.AtMostOne[Grant](t, BucketGrants, grantKey(g.Platform, g.Scope, g.Chat))
 	mine = len(rivals) > 0
@@ -87,8 +87,8 @@ func (rs *recents) readCovering(t *bolt.Tx, place relay.Place) ([]Grant, error) 
 	return nil, nil
 }
 
-// GrantFilter picks grants by what they have; what is empty does not matter. Read is little more than what is
-// picked where it names an instance, or a platform and a chat.
+// GrantFilter selects grants by their fields; empty fields do not matter. It reads little more than the selected ones
+// if it names an instance, or a platform and a chat.
 type GrantFilter struct {
 	Instance relay.InstanceID
 	Platform relay.PlatformID
@@ -133,10 +133,10 @@ func grants(t *bolt.Tx, f GrantFilter) ([]Grant, error) {
 	return out, err
 }
 
-// Claim stores a grant; its tenant is the instance's, its time is now unless g has one. The same
-// instance again: nil, and nothing changes. ErrHeld: another instance holds the chat, or the
-// whole scope it lies in, or (when g is a whole scope) any chat in it. ErrNotFound: no such
-// instance, or it was revoked. A grant must name a scope, a chat, or both.
+// Claim stores a grant; its tenant is the instance's, its time is now unless g has one. For the same instance again it
+// returns nil, and changes nothing. ErrHeld: another instance holds the chat, or the whole scope of the chat, or (if g
+// is a whole scope) any chat in it. ErrNotFound: the instance does not exist, or was revoked. A grant must name a
+// scope, a chat, or both.
 func (db *DB) Claim(ctx context.Context, row *audit.Entry, g Grant, own ...Own) error {
 	if g.Scope == "" && g.Chat == "" {
 		return errors.New("claim: neither a scope nor a chat is named")
@@ -162,14 +162,14 @@ func (db *DB) Claim(ctx context.Context, row *audit.Entry, g Grant, own ...Own) 
 	})
 }
 
-// Own makes a claim one of the instance itself, which may not override what others hold or reserved. ErrHeld
-// also: another instance holds the parent, and so its threads. ErrReserved: a route of another tenant names the
-// grant's chat, its parent or its scope.
+// Own marks a claim by the instance itself, which may not override what others hold or reserved. ErrHeld also: another
+// instance holds the parent, and so its threads. ErrReserved: a route of another tenant names the grant's chat, its
+// parent or its scope.
 type Own struct {
 	Parent relay.ChatID // the chat that the grant's is a thread of, or empty
 }
 
-// unreserved is nil when g, whose chat is a thread of parent, may be an instance's own claim.
+// unreserved returns nil if g, whose chat is a thread of parent, may be an instance's own claim.
 func unreserved(t *bolt.Tx, g Grant, parent relay.ChatID) error {
 	if parent != "" {
 		above, ok, err := table.Load[Grant](t, BucketGrants, grantKey(g.Platform, g.Scope, parent))

@@ -12,9 +12,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
-// entryHead is what the store knows of an entry. Its frame stands behind it. The buffer id is the lane's epoch and the end of
-// the entry's key. It is stored in a fixed binary form, for it is written and read with every message: a byte that says what of
-// the last two is there, then each field as it stands here, a time as its own binary form, a number or a length as a uvarint.
+// entryHead is what the store knows of an entry. Its frame follows it. The buffer id is the lane's epoch and the end of
+// the entry's key. It is stored in a fixed binary form, because it is written and read with every message: a byte that
+// says which of the last two fields are there, then each field in the order of the struct, a time in its own binary
+// form, a number or a length as a uvarint.
 type entryHead struct {
 	At     time.Time
 	Deaths int
@@ -38,8 +39,8 @@ const (
 	headEvent
 )
 
-// deadHead is what the store knows of a dead letter. The entry, head and frame, stands behind it. The
-// buffer id is the end of the letter's key.
+// deadHead is what the store knows of a dead letter. The entry, head and frame, follows it. The buffer id is the end of
+// the letter's key.
 type deadHead struct {
 	DiedAt time.Time  `json:"died"`
 	Reason DeadReason `json:"reason"`
@@ -83,13 +84,13 @@ func encodeEntry(h entryHead, behind []byte) ([]byte, error) {
 	return append(b, behind...), err
 }
 
-// headReader reads a head. What is not there is zero, and bad is said.
+// headReader reads a head. A missing value is zero, and sets bad.
 type headReader struct {
 	left []byte
 	bad  bool
 }
 
-// take is the next n bytes.
+// take returns the next n bytes.
 func (r *headReader) take(n uint64) []byte {
 	if n > uint64(len(r.left)) {
 		r.left, r.bad = nil, true

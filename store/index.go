@@ -11,7 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
-// What the index finds records by.
+// The fields by which the index finds records.
 const (
 	byInstance = "instance"
 	byChat     = "chat"

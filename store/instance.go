@@ -24,19 +24,19 @@ type Tenant struct {
 	CreatedAt time.Time      `json:"created"`
 }
 
-// Instance is one agent and everything it declared or was given, except bindings and grants.
+// Instance is one agent with everything that it declared or was given, except bindings and grants.
 type Instance struct {
 	ID     relay.InstanceID `json:"id"`
 	Tenant relay.TenantID   `json:"tenant"`
-	// Label is the name that people know it by; empty: its id. No other instance or gateway has it as a name or an id.
+	// Label is its name for people; empty: its id. No other instance or gateway has it as a name or an id.
 	Label   string `json:"label,omitempty"`
 	WakeURL string `json:"wake,omitempty"`
-	// WakeFault says, in a sentence, why the wake URL that its gateway named last is not used; empty
-	// when it is, or when the gateway named none.
+	// WakeFault says, in a sentence, why the wake URL that its gateway named last is not used; empty if it is used, or
+	// the gateway named none.
 	WakeFault string           `json:"wakeFault,omitempty"`
 	Principal Principal        `json:"principal,omitzero"`
 	Quiet     relay.QuietHours `json:"quiet,omitzero"`
-	// Relevance is what was declared, per platform. No row: bots off, address required.
+	// Relevance is the declared policy for each platform. No row: bots off, address required.
 	Relevance map[relay.PlatformID]Relevance `json:"relevance,omitempty"`
 	// Asleep: the instance said going_idle and has not said hello since.
 	Asleep bool `json:"asleep,omitempty"`
@@ -46,7 +46,7 @@ type Instance struct {
 	LastSeenAt time.Time `json:"seen,omitzero"` // last hello or last disconnect
 }
 
-// Rests reports whether the instance is given nothing now but what is urgent, and until when.
+// Rests reports whether the instance gets only urgent messages now, and until when.
 func (i Instance) Rests(now time.Time) (until time.Time, rests bool) { return i.Quiet.At(now) }
 
 // Principal is a principal policy with its list.
@@ -68,14 +68,15 @@ type Relevance struct {
 	AllowOtherBots     bool           `json:"allowOtherBots"`
 	// OwnerMustAddress is ours: the owner's messages in shared chats follow RequireAddress too.
 	OwnerMustAddress bool `json:"ownerMustAddress,omitempty"`
-	// Context is ours too: which events bring along what was said before them. Empty: relay.ContextGranted.
+	// Context says which events bring along the messages before them. The operator sets it. Empty:
+	// relay.ContextGranted.
 	Context relay.ContextPolicy `json:"context,omitempty"`
 }
 
-// Instances are the records of those instances, also after their revocation; with none named all, by id. They
-// are shared: nobody changes their lists. ErrNotFound: one of them was never enrolled.
+// Instances returns the records of those instances, also after their revocation; with none named all, by id. They are
+// shared: do not change their lists. ErrNotFound: one of them was never enrolled.
 func (db *DB) Instances(ctx context.Context, ids ...relay.InstanceID) ([]Instance, error) {
-	if len(ids) == 1 && !table.Viewing(ctx) { // most often: what is remembered needs no transaction
+	if len(ids) == 1 && !table.Viewing(ctx) { // the usual case: remembered records need no transaction
 		if i, ok := db.recents.instances.newest(ids[0]); ok {
 			return []Instance{i}, ctx.Err()
 		}
@@ -95,17 +96,16 @@ func (db *DB) Instances(ctx context.Context, ids ...relay.InstanceID) ([]Instanc
 	})
 }
 
-// instance is the record of an instance; otherwise ErrNotFound.
+// instance returns the record of an instance; otherwise ErrNotFound.
 func (rs *recents) instance(t *bolt.Tx, id relay.InstanceID) (Instance, error) {
 	return rs.instances.get(t, id, func() (Instance, error) {
 		return table.Must[Instance](t, BucketInstances, table.Key(id), "instance "+string(id))
 	})
 }
 
-// UpdateInstance runs change on the stored record inside the write transaction and stores the
-// result, if it differs. change may run more than once, must not call the database, and prevents
-// the update by returning an error, which comes back wrapped. The id and the tenant stay what
-// they are. ErrNotFound: no such instance.
+// UpdateInstance runs change on the stored record inside the write transaction and stores the result, if it differs.
+// change may run more than once, must not call the database, and prevents the update by returning an error, which comes
+// back wrapped. The id and the tenant stay the same. ErrNotFound: there is no such instance.
 func (db *DB) UpdateInstance(ctx context.Context, row *audit.Entry, id relay.InstanceID, change func(*Instance) error) error {
 	return db.change(ctx, row, "update instance", func(t *tx) error {
 		i, err := table.Must[Instance](t.Tx, BucketInstances, table.Key(id), "instance "+string(id))
@@ -121,8 +121,8 @@ func (db *DB) UpdateInstance(ctx context.Context, row *audit.Entry, id relay.Ins
 	})
 }
 
-// live is the lane of an instance that is enrolled and not revoked; otherwise ErrNotFound.
-// Nothing is given to any other.
+// live returns the lane of an instance that is enrolled and not revoked; otherwise ErrNotFound. Nothing is given to any
+// other.
 func (t *tx) live(i relay.InstanceID) (*lane, error) {
 	if _, err := t.recents.instance(t.Tx, i); errors.Is(err, ErrNotFound) { // a damaged one is there
 		return nil, err
@@ -134,7 +134,7 @@ func (t *tx) live(i relay.InstanceID) (*lane, error) {
 	return l, err
 }
 
-// liveInstance is the record of an instance that is enrolled and not revoked; otherwise ErrNotFound.
+// liveInstance returns the record of an instance that is enrolled and not revoked; otherwise ErrNotFound.
 func (t *tx) liveInstance(i relay.InstanceID) (Instance, error) {
 	if _, err := t.live(i); err != nil {
 		return Instance{}, err

@@ -17,28 +17,28 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
-// BucketMeta is the bucket of what is about the file: "schema" -> version, "digest" -> digest, "squeeze" -> true.
+// BucketMeta is the bucket for facts about the file: "schema" -> version, "digest" -> digest, "squeeze" -> true.
 const BucketMeta = boltfile.MetaBucket
 
-// kind is what is to be known of a bucket, whose name, keys and values are said where its records are. In what is said
-// there "|" stands for a zero byte. There are no nested buckets.
+// kind describes a bucket. The bucket's name, keys and values are documented where its records are; there "|" stands
+// for a zero byte. There are no nested buckets.
 //
-// What is found damaged when the file is opened is either set aside or refuses the start. Set aside, raw, in
-// the quarantine, and named in the log is what can be missing without harm to others: a message, what is
-// remembered of a chat, a code. It would block those behind it, or be refused whenever it is read. The
-// rest says who is who and who may see what: without such a record a name would be free for another
-// tenant, a person reach nobody, or a credential be worth nothing. Nothing makes it anew; the operator
-// restores a backup, or salvages what can be read.
+// Records that are found damaged when the file is opened are either set aside or prevent the start. Records whose
+// absence harms nobody else are set aside, raw, in the quarantine, and named in the log: a message, what is remembered
+// of a chat, a code. They would block those behind them, or be refused whenever they are read. The other records say
+// who is who and who may see what: without such a record another tenant could take a name, a person would reach nobody,
+// or a credential would be worthless. Nothing can make them anew; the operator restores a backup, or salvages the
+// readable records.
 type kind struct {
 	bucket string
-	// hot: every message changes it. bbolt keeps a bucket of less than a quarter page inside the root page, so that
-	// the digest, lane states, cursors and new seen marks cost no page of their own. The others are kept out of it by
-	// a filler (table.Fill).
+	// hot: every message changes it. bbolt keeps a bucket of less than a quarter page inside the root page, so that the
+	// digest, lane states, cursors and new seen marks cost no page of their own. A filler (table.Fill) keeps the other
+	// buckets out of it.
 	hot     bool
 	aside   bool // a damaged record is set aside
 	derived bool // follows from others, so that it is made anew and not copied
-	// own tells whether a record says itself that it stands under k or, where the key is but a number, that it is of this
-	// kind; nil: it does not say where. Damage that has a page stand in another bucket's place leaves each of its records sound.
+	// own reports whether a record itself says that it belongs under k or, if the key is only a number, that it is of
+	// this kind; nil: it does not say. If damage puts a page into another bucket's place, each record on it is sound.
 	own func(k, value []byte) bool
 }
 
@@ -90,7 +90,7 @@ func own[T any](key func(T) []byte) func(k, value []byte) bool {
 	}
 }
 
-// An id makes no file of a tenant, for example, of which nothing else is said in its record.
+// An id alone is not enough: for example, the record of a tenant contains nothing but an id.
 func fileKey(r media.Record) []byte { return keyIf(r.State != "", r.ID) }
 func instanceKey(r Instance) []byte { return keyIf(r.Tenant != "", r.ID) }
 func gatewayKey(r Gateway) []byte   { return keyIf(r.Instance != "", r.ID) }
@@ -112,7 +112,7 @@ func indexed[T table.Indexed](r T) []byte {
 	return k
 }
 
-// kindOf is the kind of a bucket; ok is false when a database of this version has none of that name.
+// kindOf returns the kind of a bucket; ok is false if a database of this version has none of that name.
 func kindOf(bucket string) (k kind, ok bool) {
 	n := slices.IndexFunc(kinds, func(k kind) bool { return k.bucket == bucket })
 	if n < 0 {
@@ -133,7 +133,7 @@ func Derived(bucket string, key []byte) bool {
 	return k.derived || bucket == BucketMeta && string(key) != schemaKey
 }
 
-// cold are the buckets with a filler.
+// cold returns the buckets with a filler.
 func cold() (out []string) {
 	for _, k := range kinds {
 		if !k.hot {
@@ -143,8 +143,8 @@ func cold() (out []string) {
 	return out
 }
 
-// room is how many bytes of the root page are left when that bucket is empty: bbolt splits a page that has more, and the root
-// stays split until the next start.
+// room returns how many bytes of the root page are left if the bucket but is empty: bbolt splits a page that has more,
+// and the root stays split until the next start.
 func (t *tx) room(but string) int {
 	used := nodeHeader
 	for _, k := range kinds {

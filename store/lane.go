@@ -20,8 +20,8 @@ import (
 
 const bucketLanes = "hot/lanes" // instance -> laneRecord
 
-// laneRecord is the stored state of an instance's buffer. The counts agree with what is in the
-// buckets after every commit. It is stored as its numbers, big endian, for it is written with every message.
+// laneRecord is the stored state of an instance's buffer. After every commit its counts agree with the buckets. It is
+// stored as its numbers, big endian, because it is written with every message.
 type laneRecord struct {
 	// Epoch is random, and new when the instance is enrolled again; zero until the first entry.
 	Epoch uint64
@@ -68,8 +68,8 @@ type lane struct {
 	i relay.InstanceID
 	laneRecord
 	touched bool // the record is to be written
-	// Of entries: those that were there, how many of them are known to have left from the front, which have left, and what
-	// was added since. base is not changed.
+	// Entries: those that were there, how many of them are known to have left from the front, which others have left,
+	// and which were added since. base is not changed.
 	base  []slot
 	first int
 	gone  map[uint64]bool
@@ -186,7 +186,7 @@ func (l *lane) remove(k, value []byte) error {
 	return errors.Join(err, l.t.Delete(bucketEntries, k))
 }
 
-// find is the stored record of an entry that is in the lane; nil when it is not.
+// find returns the stored record of an entry in the lane; nil if it is not there.
 func (l *lane) find(b relay.BufferID) (k, value []byte) {
 	if b.Epoch != l.Epoch || l.gone[b.Seq] {
 		return nil, nil
@@ -199,13 +199,13 @@ func (l *lane) find(b relay.BufferID) (k, value []byte) {
 	return nil, nil
 }
 
-// at is the stored record of the entry that stands there.
+// at returns the stored record of the entry that stands there.
 func (l *lane) at(s slot) (k, value []byte) {
 	k = entryKey(s.arrival, l.i, s.seq)
 	return k, l.t.Bucket([]byte(bucketEntries)).Get(k)
 }
 
-// oldest is the first of the entries; nil when there is none.
+// oldest returns the first of the entries; nil if there is none.
 func (l *lane) oldest() (k, value []byte) {
 	for ; l.first < len(l.base); l.first++ {
 		if s := l.base[l.first]; !l.gone[s.seq] {
@@ -234,8 +234,8 @@ func (l *lane) trim(m Limits, now time.Time) (moved int, err error) {
 	return moved, nil
 }
 
-// countDeath counts a death of the entry under k. It returns what is stored of it then, and whether it has died
-// often enough. A damaged one has.
+// countDeath counts a death of the entry under k. It returns its new stored form, and whether it has died often enough.
+// A damaged one has.
 func (l *lane) countDeath(k, v []byte, most int) (value []byte, enough bool, err error) {
 	h, frame, err := decodeEntry(k, v)
 	if err != nil {
@@ -263,7 +263,7 @@ func (l *lane) drop(b relay.BufferID) (bool, error) {
 	return false, nil
 }
 
-// take is drop of what a gateway has acknowledged: its receipt, if it has one, says so.
+// take is drop for an entry that a gateway has acknowledged: it also updates the receipt, if there is one.
 func (l *lane) take(b relay.BufferID) (bool, error) {
 	if k, v := l.find(b); v != nil {
 		return true, errors.Join(l.receipt(k, v, decodeEntry), l.remove(k, v))
@@ -287,12 +287,12 @@ func (l *lane) receipt(k, v []byte, read func(k, v []byte) (entryHead, []byte, e
 	return callers.Take(l.t.Writer, h.About.User, h.About.Chat, h.About.ID, l.t.clock())
 }
 
-// ofProgram reports whether what is stored of an entry may be a program's. Its author stands there as it is, however the rest
-// is written.
+// ofProgram reports whether a stored entry may be a program's. Its author is stored as plain text, however the rest is
+// written.
 func ofProgram(value []byte) bool { return bytes.Contains(value, []byte(relay.ProgramPrefix)) }
 
-// recountLanes makes the lanes agree with what is in them. One that is not there and holds something is
-// made, under a new epoch, for nobody knows which numbers it has given out.
+// recountLanes makes the lane records agree with the entries. A missing lane that has entries is made, under a new
+// epoch, because nobody knows which numbers it has given out.
 func recountLanes(w *table.Writer) error {
 	lanes := make(map[string]*laneRecord)
 	for k, v := range table.Under(w.Tx, bucketLanes, nil) {
@@ -345,13 +345,13 @@ func recountLanes(w *table.Writer) error {
 	return nil
 }
 
-// instanceOf is the instance in a key that goes on with a tail of so many bytes. Names of instances hold none of
+// instanceOf returns the instance in a key that ends with a tail of so many bytes. Names of instances contain none of
 // the bytes that a key escapes.
 func instanceOf(k []byte, tail int) relay.InstanceID {
 	return relay.InstanceID(k[:max(0, len(k)-tail-1)])
 }
 
-// namesFiles is the event of the entry under k, if it has files. The entry is not decoded if it cannot have any.
+// namesFiles returns the event of the entry under k, if it has files. The entry is not decoded if it cannot have any.
 func namesFiles(k, value []byte) (ev relay.Event, ok bool) {
 	if !media.Mentions(value) {
 		return ev, false
@@ -363,7 +363,7 @@ func namesFiles(k, value []byte) (ev relay.Event, ok bool) {
 	return *e.Event, true
 }
 
-// recountFiles makes the records of files agree with the entries of those instances; with none, of all.
+// recountFiles makes the records of files agree with the entries of those instances; with none named, of all.
 func recountFiles(w *table.Writer, now time.Time, of ...relay.InstanceID) error {
 	if len(of) == 0 {
 		of = media.Needing(w.Tx)

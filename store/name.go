@@ -14,12 +14,12 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// maxName is how many characters are kept of a name that a stranger chose.
+// maxName is how many characters of a stranger's chosen name are kept.
 const maxName = 64
 
-// Names are what a person is called. Strangers chose the first two, so both have been through TrimName.
+// Names are a person's names. Strangers chose the first two, so both have been through TrimName.
 type Names struct {
-	// Told is the name that the network told last; empty: it has told none.
+	// Told is the name that the network reported last; empty: none.
 	Told string `json:"name,omitempty"`
 	// Handle is the account's own name on the network, without "@"; empty: it has none.
 	Handle string `json:"handle,omitempty"`
@@ -27,7 +27,7 @@ type Names struct {
 	Given string `json:"given,omitempty"`
 }
 
-// Shown is the name to show; empty: none is known.
+// Shown returns the name to show; empty: none is known.
 func (n Names) Shown() string {
 	handle := ""
 	if n.Handle != "" {
@@ -36,7 +36,7 @@ func (n Names) Shown() string {
 	return cmp.Or(n.Given, n.Told, handle)
 }
 
-// NamesIn are the names of the person in src, as the network told them.
+// NamesIn returns the names of the person in src, as the network told them.
 func NamesIn(src relay.Source) Names {
 	return Names{
 		Told:   TrimName(cmp.Or(src.UserDisplayName, src.UserName)),
@@ -44,7 +44,7 @@ func NamesIn(src relay.Source) Names {
 	}
 }
 
-// TrimName is a name fit to be kept and shown: one line of at most 64 characters, without control characters.
+// TrimName returns a name fit to be kept and shown: one line of at most 64 characters, without control characters.
 func TrimName(s string) string {
 	s = relay.Shown(s)
 	n := 0
@@ -64,14 +64,14 @@ func (n Names) told(by Names) Names {
 	return Names{Told: by.Told, Handle: by.Handle, Given: n.Given}
 }
 
-// People are the names of the people who are linked; each of their links has them. All methods: any goroutine.
+// People are the names of the people who are linked; each of their links has them. Its methods may be called from any goroutine.
 type People struct {
 	db    *DB
 	notes table.Notes[Names] // by the prefix of the person's bindings
 }
 
-// Heard notes what the network calls a person whose links have the names had. If the names have changed, they are stored with
-// the next commit; Heard does not wait for it. If a crash loses them, the person's next message brings them again.
+// Heard notes the network's names for a person whose links have the names had. If they have changed, the next commit
+// stores them; Heard does not wait for it. If a crash loses them, the person's next message brings them again.
 func (p *People) Heard(by Person, had, told Names) {
 	if had.told(told) != had {
 		p.notes.Set(table.Prefix(by.Platform, string(by.User)), told)
@@ -116,7 +116,7 @@ func (p *People) Name(ctx context.Context, row *audit.Entry, who Person, given s
 	})
 }
 
-// namesOf are a person's names as their first link has them; none if they are not linked.
+// namesOf returns a person's names from their first link; none if they are not linked.
 func namesOf(t *bolt.Tx, who Person) (Names, error) {
 	all, err := table.List[Binding](t, BucketBindings, table.Prefix(who.Platform, string(who.User)))
 	if len(all) == 0 {
@@ -125,15 +125,15 @@ func namesOf(t *bolt.Tx, who Person) (Names, error) {
 	return all[0].Names, err
 }
 
-// Shown is the instance's name as people read it: the one it was given, or its id.
+// Shown returns the instance's name as people read it: the one it was given, or its id.
 func (i Instance) Shown() string { return cmp.Or(i.Label, string(i.ID)) }
 
-// Labels are the names that instances were given. All methods: any goroutine.
+// Labels are the names that instances were given. Its methods may be called from any goroutine.
 type Labels struct{ db *DB }
 
-// Give gives an instance the name that people know it by. Its id stays, since credentials, links, grants and buffers refer to it.
-// An empty name, or its id, takes the name back. ErrExists: another instance or gateway has the name, in any tenant, since
-// people type a name without a tenant. ErrNotFound: no such instance, or it was revoked.
+// Give gives an instance its name for people. Its id stays, since credentials, links, grants and buffers refer to it.
+// An empty name, or its id, removes the name. ErrExists: another instance or gateway has the name, in any tenant, since
+// people type a name without a tenant. ErrNotFound: the instance does not exist, or was revoked.
 func (l *Labels) Give(ctx context.Context, row *audit.Entry, id relay.InstanceID, label string) error {
 	if label == string(id) {
 		label = ""
@@ -168,7 +168,7 @@ func (t *tx) checkUnnamed(name string, id relay.InstanceID) error {
 	return nil
 }
 
-// Find returns the instance that has that name. ErrNotFound: none has.
+// Find returns the instance with that name. ErrNotFound: there is none.
 func (l *Labels) Find(ctx context.Context, name string) (Instance, error) {
 	return table.Get(ctx, l.db.records, "instance", func(t *bolt.Tx) (Instance, error) {
 		for _, i := range table.Readable[Instance](t, BucketInstances) {

@@ -13,28 +13,27 @@ import (
 
 // Options of a database. The zero value is the default.
 type Options struct {
-	// MaxSize bounds the file, in bytes; 0 means 8 GiB on 64-bit hosts and 448 MiB on 32-bit
-	// ones, where it is never more than 1 GiB: past 2 GiB such a host could not open the file
-	// again. Accept is refused with ErrFull from four fifths of it on, so that deletions
-	// can still be committed.
+	// MaxSize bounds the file, in bytes; 0 means 8 GiB on 64-bit hosts and 448 MiB on 32-bit ones, where it is never
+	// more than 1 GiB: beyond 2 GiB such a host could not open the file again. Accept is refused with ErrFull from four
+	// fifths of it on, so that deletions can still be committed.
 	MaxSize int64
-	// LockTimeout is how long Open waits for another process to let go of the file; 0 means 2 s.
+	// LockTimeout is how long Open waits for another process to release the file; 0 means 2 s.
 	LockTimeout time.Duration
 	// Compact makes Open shrink a file that is more than 8 MiB and more than twice its live data.
 	Compact bool
 	Limits  Limits
 	Now     func() time.Time // nil means time.Now
 	Log     *slog.Logger     // nil means discard
-	// OpenFile opens the database file; nil means os.OpenFile. Tests make the disk fail with it.
+	// OpenFile opens the database file; nil means os.OpenFile. In tests it makes the disk fail.
 	OpenFile func(path string, flag int, mode fs.FileMode) (*os.File, error)
-	// BeforeSync, if set, is called when all of a commit is written and nothing of it synced. Tests cut
-	// the power there.
+	// BeforeSync, if set, is called when a commit is written completely and nothing of it is synced. Tests cut the
+	// power there.
 	BeforeSync func()
-	// CommitLog, if set, is where every commit is stored besides the file.
+	// CommitLog, if set, stores every commit, too.
 	CommitLog *boltfile.Log
 }
 
-// File are o for the file, complete as far as it is opened by nobody but who asks.
+// File returns o for package boltfile, complete enough for opening the file alone.
 func (o Options) File() boltfile.Options {
 	o = o.withDefaults()
 	return boltfile.Options{
@@ -44,7 +43,7 @@ func (o Options) File() boltfile.Options {
 	}
 }
 
-// Limits of one instance's buffer. The zero value is the default.
+// Limits are those of one instance's buffer. The zero value is the default.
 type Limits struct {
 	MaxEntries int           // 0 means 10,000
 	MaxBytes   int64         // of stored records; 0 means 64 MiB
@@ -53,7 +52,7 @@ type Limits struct {
 }
 
 const (
-	maxInstances   = 1000 // instances of one tenant, for those that make themselves
+	maxInstances   = 1000 // instances of one tenant that enroll themselves
 	maxProvisioned = 8    // gateways of one instance that provisioned themselves
 	maxDead        = 1000 // dead letters kept per instance
 	maxQuarantined = 1000 // payloads kept in quarantine
@@ -64,7 +63,7 @@ const (
 	refreshAfter   = time.Hour
 )
 
-// withDefaults fills in what the zero values stand for.
+// withDefaults fills in the defaults.
 func (o Options) withDefaults() Options {
 	most := int64(8 << 30)
 	if strconv.IntSize == 32 {
@@ -87,7 +86,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// orDefault sets what is not above zero.
+// orDefault sets a value that is not above zero.
 func orDefault[T cmp.Ordered](v *T, byDefault T) {
 	var zero T
 	if *v <= zero {

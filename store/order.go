@@ -11,11 +11,12 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Entries stand on disk in the order they arrived, whosever they are, so that what a commit adds lies together: keyed by
-// instance each lane's would change a page of its own. Which entries are a lane's, and its record, the one writer remembers;
-// the start reads both from the file. Readers look here for the key, and in their own transaction for what is under it.
+// Entries are stored in the order of their arrival, for all lanes together, so that a commit adds them side by side:
+// with a key that begins with the instance, each lane's would change a page of its own. The writer remembers which
+// entries belong to a lane, and its record; the start reads both from the file. Readers find the key here, and read the
+// value in their own transaction.
 
-// slot is where an entry of a lane stands.
+// slot is the place of an entry of a lane.
 type slot struct{ seq, arrival uint64 }
 
 func bySeq(s slot, seq uint64) int { return cmp.Compare(s.seq, seq) }
@@ -33,7 +34,7 @@ type order struct {
 	last  uint64 // the arrival number given last; the writer's
 }
 
-// orderOf reads what the file has.
+// orderOf reads the order from the file.
 func orderOf(t *bolt.Tx) (*order, error) {
 	o := &order{lanes: make(map[relay.InstanceID]buffer)}
 	for k, v := range table.Under(t, bucketLanes, nil) {
@@ -63,7 +64,7 @@ func (o *order) lane(i relay.InstanceID) buffer {
 	return o.lanes[i]
 }
 
-// next is the first entry of i with a greater sequence number, and the lane's epoch.
+// next returns the first entry of i with a greater sequence number, and the lane's epoch.
 func (o *order) next(i relay.InstanceID, after uint64) (s slot, epoch uint64, ok bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -74,7 +75,7 @@ func (o *order) next(i relay.InstanceID, after uint64) (s slot, epoch uint64, ok
 	return s, b.Epoch, ok
 }
 
-// see is the first of them that t sees, with its key; k is nil when there is none.
+// see returns the first entry that t sees, with its key; k is nil if there is none.
 func (o *order) see(t *bolt.Tx, i relay.InstanceID, after uint64) (epoch uint64, k, value []byte) {
 	for {
 		s, epoch, ok := o.next(i, after)
@@ -89,7 +90,7 @@ func (o *order) see(t *bolt.Tx, i relay.InstanceID, after uint64) (epoch uint64,
 	}
 }
 
-// stored takes over what a transaction did to lanes, once it is on disk.
+// stored applies a transaction's changes of lanes, once they are on disk.
 func (o *order) stored(lanes map[relay.InstanceID]*lane, last uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -33,7 +33,7 @@ type pendingRecord struct {
 	Forward  *relay.Forward   `json:"forward,omitempty"`
 }
 
-// about is the event that the record is about, in place; nil when there is none.
+// about returns a pointer to the record's event; nil if there is none.
 func (r *pendingRecord) about() *relay.Event {
 	if r.Forward != nil {
 		return &r.Forward.Event
@@ -50,12 +50,12 @@ func decodePending(k, value []byte) (r pendingRecord, err error) {
 	return r, err
 }
 
-// pendingUnder is how the keys of a chat's deliveries begin, of one instance's if i is given.
+// pendingUnder returns the beginning of the keys of a chat's deliveries, of one instance's if i is given.
 func pendingUnder(c relay.Chat, i ...string) []byte {
 	return table.Prefix(c.Bot.Platform, append([]string{string(c.Bot.ID), string(c.ID)}, i...)...)
 }
 
-// pendingKey is where a delivery stands.
+// pendingKey returns the key of a delivery.
 func pendingKey(c relay.Chat, i relay.InstanceID, number uint64) []byte {
 	return binary.BigEndian.AppendUint64(pendingUnder(c, string(i)), number)
 }
@@ -79,11 +79,11 @@ func postpone(w *table.Writer, b relay.Bot, i relay.InstanceID, d relay.Delivery
 // PendingFilter picks pending deliveries. The zero value picks all.
 type PendingFilter struct {
 	Chat     relay.Chat
-	Instance relay.InstanceID // of that chat's
+	Instance relay.InstanceID // in that chat
 	Limit    int              // 0 means no limit
 }
 
-// under is how the keys begin of what f picks.
+// under returns the beginning of the keys that f selects.
 func (f PendingFilter) under() []byte {
 	switch {
 	case f.Instance != "":
@@ -94,10 +94,10 @@ func (f PendingFilter) under() []byte {
 	return nil
 }
 
-// Pendings are the deliveries that wait for a verdict. All methods: any goroutine.
+// Pendings are the deliveries that wait for a verdict. Its methods may be called from any goroutine.
 type Pendings struct{ db *DB }
 
-// Count is how many f picks, up to the limit. It reads keys only.
+// Count returns how many deliveries f selects, up to the limit. It reads keys only.
 func (ps *Pendings) Count(ctx context.Context, f PendingFilter) (int, error) {
 	return table.Get(ctx, ps.db.records, "pending events", func(t *bolt.Tx) (n int, _ error) {
 		for range table.Under(t, bucketPending, f.under()) {
@@ -133,7 +133,7 @@ func (ps *Pendings) List(ctx context.Context, f PendingFilter) ([]Pending, error
 	})
 }
 
-// Verdict is what became of a pending delivery.
+// Verdict is the decision about a pending delivery.
 type Verdict struct {
 	Number   uint64
 	Instance relay.InstanceID
@@ -146,10 +146,9 @@ type Verdict struct {
 	Why      string        // as the history is to say it
 }
 
-// Decide stores the verdicts about pending events of one chat in one transaction: each leaves the
-// pending ones, and becomes an entry if it is delivered. Of the outcomes, one per verdict,
-// Duplicate says that the event was not pending any more, and that nothing was stored, and Late that it
-// came too late for its prompt. ErrFull as with Accept.
+// Decide stores the verdicts about pending events of one chat in one transaction: each event stops being pending, and
+// becomes an entry if it is delivered. It returns one outcome per verdict. Duplicate says that the event was no longer
+// pending and nothing was stored; Late says that it came too late for its prompt. ErrFull as with Accept.
 func (ps *Pendings) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (AcceptOutcome, error) {
 	db := ps.db
 	now := db.now()

@@ -21,8 +21,8 @@ type Quarantined struct {
 	Raw []byte    `json:"raw"`
 }
 
-// Quarantine lists what was set aside, damaged entries and payloads of platforms that could not be decoded,
-// oldest first; at most the newest 1,000 are kept.
+// Quarantine lists the damaged entries and the undecodable payloads of platforms that were set aside, oldest first; at
+// most the newest 1,000 are kept.
 func (ls *Lanes) Quarantine(ctx context.Context) ([]Quarantined, error) {
 	return table.Get(ctx, ls.db.records, "quarantine", func(t *bolt.Tx) ([]Quarantined, error) { return table.List[Quarantined](t, bucketQuarantine, nil) })
 }

@@ -8,21 +8,22 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// maxRecent is how much of one kind is remembered.
+// maxRecent is how many records of one kind are remembered.
 const maxRecent = 4096
 
-// recent is what was read of one kind since any of it was changed: every event asks for the same few records, and
-// decoding one costs more than all else about it. What it gives out is shared: nobody changes its lists.
+// recent remembers records of one kind as they were read since any of the kind was changed: every event asks for the
+// same few records, and decoding one costs more than everything else about it. Its values are shared: do not change
+// their lists.
 type recent[K comparable, V any] struct {
 	mu      sync.Mutex // guards the fields below
 	changed int        // the transaction that changed one last
 	known   map[K]V
 }
 
-// get is what read says of k in t, or said in a transaction that saw the same.
+// get returns the result of read for k in t, or the result from an earlier transaction that saw the same data.
 func (r *recent[K, V]) get(t *bolt.Tx, k K, read func() (V, error)) (V, error) {
 	asOf := t.ID()
-	if t.Writable() { // what it changes itself is nobody else's yet
+	if t.Writable() { // nobody else may see its changes yet
 		asOf--
 	}
 	r.mu.Lock()
@@ -47,7 +48,7 @@ func (r *recent[K, V]) get(t *bolt.Tx, k K, read func() (V, error)) (V, error) {
 	return v, nil
 }
 
-// newest is what is remembered of k: the newest commit has it so.
+// newest returns the remembered record of k, which equals that of the newest commit.
 func (r *recent[K, V]) newest(k K) (v V, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,7 +64,7 @@ func (r *recent[K, V]) forget(tx int) {
 	r.changed, r.known = tx, nil
 }
 
-// recents are the kinds of which something is remembered.
+// recents holds the kinds that are remembered.
 type recents struct {
 	instances     recent[relay.InstanceID, Instance]
 	conversations recent[conversationOf, []Conversation] // at most one

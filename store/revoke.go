@@ -18,12 +18,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
-// Revoke marks gateways of an instance revoked, all of them if none is named, and drops their secrets,
-// delivery keys and answers that wait. If no other gateway serves the instance then, it drops the instance's bindings, grants, routes,
-// conversations, link and identity codes and unused enrollment tokens, moves its lane to the dead letters
-// (DeadRemoved) and closes it, all in one transaction. It returns those that were not revoked yet. Again: none,
-// and nothing changes but, if none is named, for what was made out to the instance since. ErrNotFound: no such
-// instance, or one of the gateways is none of its.
+// Revoke revokes gateways of an instance, or all of them if ids is empty, and drops their secrets, delivery keys and
+// waiting answers. If no other gateway serves the instance then, it also drops the instance's bindings, grants, routes,
+// conversations, link and identity codes and unused enrollment tokens, moves its lane to the dead letters (DeadRemoved)
+// and closes the lane, all in one transaction. It returns the gateways that were not revoked before. Called again, it
+// returns none and changes nothing; only with empty ids does it drop what was added to the instance in the meantime. It
+// returns ErrNotFound if the instance does not exist, or if one of the gateways does not belong to it.
 func (db *DB) Revoke(ctx context.Context, row *audit.Entry, i relay.InstanceID, ids ...relay.GatewayID) (gone []relay.GatewayID, err error) {
 	now := db.now()
 	err = db.change(ctx, row, "revoke", func(t *tx) error {
@@ -50,7 +50,7 @@ func (db *DB) Revoke(ctx context.Context, row *audit.Entry, i relay.InstanceID, 
 	return gone, err
 }
 
-// revocable are those of the gateways ids of i, or of all of its, that are not revoked yet.
+// revocable returns those of the gateways ids that are not revoked yet; with empty ids, those of all gateways of i.
 func (t *tx) revocable(i relay.InstanceID, ids []relay.GatewayID) (out []Gateway, err error) {
 	if len(ids) == 0 {
 		inst, err := table.Must[Instance](t.Tx, BucketInstances, table.Key(i), "instance "+string(i))
@@ -73,14 +73,14 @@ func (t *tx) revocable(i relay.InstanceID, ids []relay.GatewayID) (out []Gateway
 	return out, nil
 }
 
-// liveGateways are the gateways of i that are not revoked, by id. A damaged one lives no more: it
-// must not keep a revocation of another from taking effect.
+// liveGateways returns the gateways of i that are not revoked, by id. A damaged record does not count: it must not keep
+// the revocation of another gateway from taking effect.
 func (t *tx) liveGateways(i relay.InstanceID) []Gateway {
 	return slices.DeleteFunc(table.Readable[Gateway](t.Tx, BucketGateways), func(g Gateway) bool { return g.Instance != i || g.Revoked })
 }
 
-// dropAnswers drops the answers that which picks, notes in the history why those are not sent that waited, and returns how
-// many it dropped.
+// dropAnswers drops the answers for which which is true, and returns how many. For each one that was waiting it notes
+// why in the history.
 func (t *tx) dropAnswers(which func(outbox.Record) bool, why string, now time.Time) (int, error) {
 	return outbox.DropWhere(t.Writer, func(r outbox.Record) bool {
 		goes := which(r)
@@ -93,7 +93,7 @@ func (t *tx) dropAnswers(which func(outbox.Record) bool, why string, now time.Ti
 	}, now)
 }
 
-// DropAnswers removes answers of i that are not sent, all of them if none is named, and returns how many there were.
+// DropAnswers removes answers of i that are not sent, all of them if ids is empty, and returns how many there were.
 func (db *DB) DropAnswers(ctx context.Context, row *audit.Entry, i relay.InstanceID, ids ...relay.MessageID) (n int, err error) {
 	now := db.now()
 	err = db.change(ctx, row, "drop answers", func(t *tx) (err error) {
@@ -105,9 +105,9 @@ func (db *DB) DropAnswers(ctx context.Context, row *audit.Entry, i relay.Instanc
 	return n, err
 }
 
-// strip takes from i what it was given or declared, and what would enroll it or speak for it, and
-// empties and closes its lane. With nothing left to take it changes nothing. The instance's record
-// and its dead letters stay, for the operator to see.
+// strip takes everything from i that it was given or has declared, and every code and token that could enroll it or act
+// for it, and empties and closes its lane. If nothing is left, it changes nothing. The instance's record and its dead
+// letters stay, for the operator to see.
 func (t *tx) strip(i relay.InstanceID, now time.Time) error {
 	w := t.Writer
 	_, failed := t.dropAnswers(func(r outbox.Record) bool { return r.Instance == i }, history.Revoked, now)
@@ -129,7 +129,7 @@ func (t *tx) strip(i relay.InstanceID, now time.Time) error {
 		return err
 	}
 	if inst, ok, damaged := table.Load[Instance](w.Tx, BucketInstances, table.Key(i)); damaged == nil && ok && inst.Label != "" {
-		inst.Label = "" // another may have the name
+		inst.Label = "" // another instance may take the name
 		if err := w.Put(BucketInstances, table.Key(i), inst); err != nil {
 			return err
 		}

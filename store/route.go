@@ -21,7 +21,8 @@ const (
 	maxRouteKey = 256 // bytes
 )
 
-// Route reserves a place for a tenant: none other may claim it on its own. It does not change who gets what.
+// Route reserves a place for a tenant: no other tenant may claim it by itself. It does not change who gets which
+// messages.
 type Route struct {
 	Platform relay.PlatformID `json:"platform"`
 	Key      string           `json:"key"` // a scope, a chat, or a path
@@ -30,10 +31,10 @@ type Route struct {
 	At       time.Time        `json:"at"`
 }
 
-// routeKey is where the route stands.
+// routeKey returns the key of a route.
 func routeKey(r Route) []byte { return table.Key(r.Platform, r.Key, string(r.Instance)) }
 
-// Routes are the places that tenants reserved. All methods: any goroutine.
+// Routes are the places that tenants reserved. Its methods may be called from any goroutine.
 type Routes struct{ db *DB }
 
 // checkRoutes reports why keys cannot be those of an instance: at most 100, of 1 to 256 bytes.
@@ -49,12 +50,11 @@ func checkRoutes(keys []string) error {
 	return nil
 }
 
-// Set makes keys the routes that i declares on a platform, in place of those it declared
-// before, and returns the ones it got, in the order of keys and each once. A key is left out when
-// another tenant has a route with it, or holds a grant whose scope or chat it names. Instances of
-// one tenant may declare the same key: each has a route of its own, so that the key stays
-// reserved until the last of them gives it up. At most 100 keys of 1 to 256 bytes, otherwise an
-// error, and nothing changes. ErrNotFound: no such instance, or it was revoked.
+// Set makes keys the routes that i declares on a platform, in place of its former ones, and returns those it got, in
+// the order of keys and each once. It leaves out a key if another tenant has a route with it, or holds a grant whose
+// scope or chat it names. Instances of one tenant may declare the same key: each has a route of its own, so that the
+// key stays reserved until the last of them gives it up. There may be at most 100 keys of 1 to 256 bytes; otherwise it
+// returns an error, and changes nothing. ErrNotFound: the instance does not exist, or was revoked.
 func (rs *Routes) Set(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, keys []string) (accepted []string, err error) {
 	if err := checkRoutes(keys); err != nil {
 		return nil, fmt.Errorf("routes: %w", err)
@@ -92,8 +92,8 @@ func (rs *Routes) Set(ctx context.Context, row *audit.Entry, i relay.InstanceID,
 	return accepted, err
 }
 
-// freeRoutes are those of keys that tenant may have routes with, each once: no other has one, nor a grant whose scope or
-// chat it names.
+// freeRoutes returns those of keys with which tenant may have routes, each once: no other tenant has one, nor a grant
+// whose scope or chat it names.
 func freeRoutes(t *bolt.Tx, tenant relay.TenantID, p relay.PlatformID, keys []string) (free []string, err error) {
 	all, err := table.List[Grant](t, BucketGrants, table.Prefix(p))
 	if err != nil {
@@ -112,7 +112,7 @@ func freeRoutes(t *bolt.Tx, tenant relay.TenantID, p relay.PlatformID, keys []st
 	return free, nil
 }
 
-// routeKeysOf are the keys under pre of the routes that i declared.
+// routeKeysOf returns the keys under pre of the routes that i declared.
 func routeKeysOf(t *bolt.Tx, pre []byte, i relay.InstanceID) [][]byte {
 	end := append([]byte{0}, table.Key(i)...)
 	return slices.DeleteFunc(table.KeysUnder(t, bucketRoutes, pre), func(k []byte) bool { return !bytes.HasSuffix(k, end) })

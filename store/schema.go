@@ -11,12 +11,11 @@ import (
 
 const schemaKey = "schema"
 
-// migration changes a database of one version into one of the next. What it makes may be there already, in a
-// file that was salvaged.
+// migration changes a database of one version into one of the next. In a salvaged file its result may exist already.
 type migration func(*bolt.Tx) error
 
-// migrations lists them in order: the first makes a database of version 2 of one of version 1, which is that of
-// hermes-connector 0.1.0. The current version is one more than their number.
+// migrations lists them in order: the first turns version 1, that of hermes-connector 0.1.0, into version 2. The
+// current version is one more than their number.
 func migrations() []migration { return nil }
 
 // initialise makes an empty file a database of the current version.

@@ -1,34 +1,34 @@
-// Package store is the database's records, in a file of boltfile's: who is enrolled, who may see and do
-// what, and what waits to be delivered. It decides nothing: who gets an event is relay/gate's to say, and
-// what the wire looks like is not known here.
+// Package store keeps the database's records in a boltfile: who is enrolled, who may see and do what, and which
+// deliveries wait. It makes no decisions: relay/gate decides who gets an event. It does not know the format of the
+// wire.
 //
 // Invariants, each held by the test that names its number:
 //
-//  1. A write returns nil only after its data is synced to the disk, and a read sees nothing
-//     that is not. A cursor with which nothing else is stored is the exception (cursor.go): it is on
-//     disk within a minute, and there never past an event that is not.
-//  2. Every caller gets an answer, whatever becomes of the disk. A full one is refused and waited
-//     for; after any other failed commit, a sync's above all, or a page that the disk does not
-//     give back, nothing is accepted any more.
-//  3. A write is carried out whole or not at all, also when it shares its transaction with others.
+//  1. A write returns nil only after its data is synced to the disk, and a read returns only data that is synced. The
+//     exception is a cursor with which nothing else is stored (cursor.go): it reaches the disk within a minute, and a
+//     cursor on disk never points past an event that is not on disk.
+//  2. Every caller gets an answer, whatever happens to the disk. When the disk is full, writes are refused until it has
+//     room again. After any other failed commit, such as a failed sync, or after a page that cannot be read, nothing is
+//     accepted any more.
+//  3. A write is carried out whole or not at all, also when it shares its transaction with other writes.
 //  4. A buffer id never names two events: sequence numbers only grow, and the epoch changes when
 //     an instance is enrolled again, or a backup is restored.
 //  5. An entry leaves a lane only by being dropped, or by moving to the dead letters or, when
 //     damaged, to the quarantine.
-//  6. Entries of a lane are handed out in the order they were accepted. What is remembered of lanes (order.go), of seen
-//     marks and of records (recent.go) is what the newest commit has, and bounded but for the lanes' entries.
+//  6. Entries of a lane are handed out in the order in which they were accepted. Lanes (order.go), seen marks and
+//     records (recent.go) are also kept in memory, as of the newest commit. That memory is bounded, except for the
+//     lanes' entries.
 //  7. An event is stored once per bot, however often it is handed in within three days.
-//  8. A file or record that is not what was written is refused, or set aside, and named (damage.go); it is
-//     never replaced or skipped in silence. All records are looked at whenever the file is opened
-//     and before it is copied.
-//  9. Idle, nothing is written, and for events that are dropped, once a minute at most.
-//  10. A change that is audited and its row in the audit list are stored together, or neither is.
+//  8. A file or record with content that was not written there is refused or set aside, and named (damage.go); it is
+//     never replaced or skipped in silence. All records are checked when the file is opened and before it is copied.
+//  9. While nothing happens, nothing is written. Events that are dropped cause at most one write a minute.
+//  10. An audited change and its row in the audit list are stored together, or neither is stored.
 //  11. An enrollment token enrolls one gateway: it is used up in the transaction that enrolls.
 //  12. All routes of one key belong to one tenant.
-//  13. A file that is not changed by bbolt is not changed in place, but for the checksum of a meta page whose
-//     commit is not whole: what compacts, restores or salvages it makes another one, verified, which takes its name.
+//  13. Only bbolt changes a file in place, with one exception: the checksum of a meta page whose commit is incomplete.
+//     Compacting, restoring and salvaging write another file, verify it, and give it the name of the first.
 //
-// No transaction is open while a caller runs, and nothing returned points into the file.
+// No transaction is open while a caller runs, and no returned value points into the file.
 package store
 
 import (
@@ -53,12 +53,12 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// DB is an open database. All methods: any goroutine. Reads see what was committed; writes
-// return after the sync of the group they were committed with. A context that ends before a
-// write has begun prevents it; one that ends later is not looked at any more.
+// DB is an open database. Its methods may be called from any goroutine. Reads see committed data; a write returns after
+// the sync of the group it was committed with. A context that ends before a write has begun prevents the write; one
+// that ends later has no effect.
 //
-// A write that takes a row of the audit list leaves the row in the transaction that changes something, and in none
-// that changes nothing. A nil row is for what nobody decided, such as when a gateway was last seen.
+// A write with an audit row stores the row in the same transaction as its change, and stores no row if nothing changes.
+// Changes that nobody decided, such as when a gateway was last seen, have a nil row.
 type DB struct {
 	// Set once, by Open.
 	Lanes        *Lanes
@@ -80,13 +80,13 @@ type DB struct {
 	History      *history.Records
 
 	path    string
-	run     uint64 // random: tells what this run of the program accepted from what another one did
+	run     uint64 // random: marks what this run of the program accepted
 	records *table.DB
 	limits  Limits
 	log     *slog.Logger
 	damaged int // records that were set aside
 
-	// Ride along with the commits, as notes of Authors do.
+	// These are written along with other commits, like the notes of Authors.
 	cursors cursors
 
 	order   *order // made by Open
@@ -96,11 +96,11 @@ type DB struct {
 	died        [len(deadReasons)]atomic.Uint64
 }
 
-// Open opens the database at path, or creates it, which is done aside and put in place whole.
-// It waits LockTimeout for another process to let go of the file, then ErrLocked. A file that is
-// there but is not a sound database of ours is ErrDamaged, and the error says what to do; one of a
-// newer version is an error; neither is touched. Damage that does not keep the rest from being used is named
-// in the log, set aside, and counted in Stats. The caller must Close what is returned.
+// Open opens the database at path. If there is none, it makes one under another name and then gives it that path. It
+// waits LockTimeout for another process to release the file, then returns ErrLocked. It returns ErrDamaged, with
+// advice, for a file that is not a sound database of ours, and an error for a database of a newer version; it changes
+// neither file. If the damage leaves the other records usable, Open logs it, sets the damaged records aside, and counts
+// them in Stats. The caller must Close the DB.
 func Open(path string, o Options) (*DB, error) {
 	o = o.withDefaults()
 	db := &DB{path: path, run: newEpoch(), limits: o.Limits, log: o.Log}
@@ -122,7 +122,7 @@ func Open(path string, o Options) (*DB, error) {
 	return db, nil
 }
 
-// prepare brings the file to this version, and sets aside what is damaged in it.
+// prepare migrates the file to this version, and sets damaged records aside.
 func (db *DB) prepare(b *bolt.DB, bad []boltfile.Damaged) error {
 	if err := Refusal(bad); err != nil {
 		return boltfile.Advised(err)
@@ -145,11 +145,11 @@ func (db *DB) prepare(b *bolt.DB, bad []boltfile.Damaged) error {
 	})
 }
 
-// now is the time, in UTC.
+// now returns the time, in UTC.
 func (db *DB) now() time.Time { return db.records.Now() }
 
-// Close finishes the writes that wait, with the cursors and whatever else waits for a commit to ride with,
-// refuses new ones, and lets go of the file.
+// Close finishes the writes that wait, together with the cursors and everything else that was waiting for a commit. It
+// refuses new writes and releases the file.
 func (db *DB) Close() error {
 	db.cursors.stop()
 	err := db.records.File.Close(db.cursors.overdue())
@@ -163,14 +163,15 @@ func (db *DB) Close() error {
 	return fmt.Errorf("close database %s: %w", db.path, err)
 }
 
-// Failed is closed when a commit failed, or a page could not be read: nothing more is accepted, and the process must end.
+// Failed returns a channel that is closed when a commit fails or a page cannot be read. Nothing is accepted after that,
+// and the process must end.
 func (db *DB) Failed() <-chan struct{} { return db.records.File.Failed() }
 
-// Probe reports whether the writer takes writes: nil, ErrFull, ErrNoSpace, ErrFailed wrapping the first cause, or that it has not
-// answered for five seconds. It commits nothing.
+// Probe reports whether the writer takes writes. It returns nil, ErrFull, ErrNoSpace, ErrFailed with the first cause,
+// or an error if the writer has not answered within five seconds. It commits nothing.
 func (db *DB) Probe() error { return db.records.File.Probe() }
 
-// First is the first of what was listed; ok is false when there is none.
+// First returns the first element of a list; ok is false if the list is empty.
 func First[T any](all []T, err error) (first T, ok bool, _ error) {
 	if err != nil || len(all) == 0 {
 		return first, false, err
@@ -178,14 +179,14 @@ func First[T any](all []T, err error) (first T, ok bool, _ error) {
 	return all[0], true, nil
 }
 
-// Only is First for the one record that was named, which is there if err is nil.
+// Only is First for a list of one record, which is there if err is nil.
 func Only[T any](all []T, err error) (T, error) {
 	one, _, err := First(all, err)
 	return one, err
 }
 
-// View has all that fn reads with its context come from one read transaction. fn must neither write nor wait
-// for others, and the context must not outlive it.
+// View calls fn with a context whose reads all see one transaction. fn must neither write nor wait for others, and its
+// context must not outlive it.
 func (db *DB) View(ctx context.Context, fn func(context.Context) error) error {
 	return db.records.View(ctx, fn)
 }
@@ -193,21 +194,22 @@ func (db *DB) View(ctx context.Context, fn func(context.Context) error) error {
 // Stats are counters since Open, and the size of the file.
 type Stats struct {
 	Commits, Ops uint64
-	// Commit is the number of the newest commit: as long as it stays the same, so does the content. It starts
-	// anew in a file that was compacted.
+	// Commit is the number of the newest commit: while it stays the same, so does the content. It starts anew after a
+	// compaction.
 	Commit      uint64
 	FileBytes   int64                 // as the file system says
-	Died        map[DeadReason]uint64 // messages that became dead letters, by every reason there is
+	Died        map[DeadReason]uint64 // messages that became dead letters, by reason; every reason is a key
 	DeadDropped uint64                // dead letters dropped because there were too many
-	BadMarks    uint64                // damaged seen marks met; none was believed
-	// FellBack: when it was opened the newest commit was unreadable, and the one before it is used.
+	BadMarks    uint64                // damaged seen marks that were found, and ignored
+	// FellBack: the newest commit was unreadable when the file was opened, and the one before it is used.
 	FellBack bool
-	Damaged  int // records that were found damaged when it was opened, named in the log and set aside
-	// Squeezed: when it was opened, what Reseal had replaced was removed from its free pages. Leftover: it could not be.
+	Damaged  int // records that were found damaged when the file was opened, named in the log and set aside
+	// Squeezed: when the file was opened, the values that Reseal had replaced were removed from its free pages.
+	// Leftover: they could not be removed.
 	Squeezed, Leftover bool
 }
 
-// Stats is how the database does, for status and metrics.
+// Stats returns the database's counters, for status and metrics.
 func (db *DB) Stats() Stats {
 	f := db.records.File.Stats()
 	s := Stats{

@@ -32,9 +32,9 @@ type Swept struct {
 	Codes         int // link and identity codes and enrollment tokens, a day after they expired
 }
 
-// Sweep drops what is past its time: also the rotated-out secrets of gateways. It writes only
-// when there is something to drop. Damaged records are left where they are and do not stop it;
-// they come back as an error that names them, together with what was swept.
+// Sweep drops everything that has expired, also the rotated-out secrets of gateways. It writes only if there is
+// something to drop. Damaged records stay and do not stop it; they come back as an error that names them, together with
+// the counts.
 func (db *DB) Sweep(ctx context.Context) (Swept, error) {
 	var s *sweep
 	err := db.change(ctx, nil, "sweep", func(t *tx) (err error) {
@@ -113,8 +113,8 @@ func dropDue[T any](s *sweep, b string, n *int, past func(T) bool) error {
 	})
 }
 
-// entries moves what is too old. Entries are in the order they were accepted, so it ends at the
-// first that is young enough.
+// entries moves entries that are too old. They are in the order in which they were accepted, so it stops at the first
+// one that is young enough.
 func (s *sweep) entries(l *lane) error {
 	for {
 		k, v := l.oldest()
@@ -163,8 +163,8 @@ func (s *sweep) moves() error {
 	})
 }
 
-// chatsInUse are the chats, by the keys they would have as moved ones, that there are conversations
-// about, and those that grants or bindings name.
+// chatsInUse returns the chats, by the keys they would have as moved ones, that there are conversations about, and
+// those that grants or bindings name.
 func chatsInUse(t *bolt.Tx) (talked, held map[string]bool) {
 	talked, held = make(map[string]bool), make(map[string]bool)
 	for _, c := range table.Readable[Conversation](t, bucketConversations) {
@@ -190,7 +190,7 @@ func (s *sweep) files() error {
 	return nil
 }
 
-// programs drops what programs were promised and told, past its time.
+// programs drops the expired receipts and replies of programs.
 func (s *sweep) programs() error {
 	n, err := callers.Sweep(s.t.Writer, s.now)
 	s.Receipts, s.Replies = n.Receipts, n.Replies

@@ -10,8 +10,8 @@ import (
 
 const bucketTold = "told" // "findings" -> Told
 
-// Told is what the operator was told about findings, so that a restart tells them nothing twice, and tells what ended
-// meanwhile.
+// Told is what the operator was told about findings, so that a restart tells them nothing twice, and tells them what
+// has ended.
 type Told struct {
 	Standing []ToldFinding `json:"standing"`       // told, and not told to be over
 	Sent     []time.Time   `json:"sent,omitempty"` // when messages went, the newest last
@@ -27,10 +27,10 @@ type ToldFinding struct {
 
 func toldKey() []byte { return table.Key("findings") }
 
-// Notices are what the operator was told. Its methods: any goroutine.
+// Notices stores what the operator was told. Its methods may be called from any goroutine.
 type Notices struct{ db *DB }
 
-// Told is what they were told; the zero value: nothing.
+// Told returns what they were told; the zero value: nothing.
 func (ns *Notices) Told(ctx context.Context) (Told, error) {
 	return table.Get(ctx, ns.db.records, "what the operator was told", func(t *bolt.Tx) (Told, error) {
 		told, _, err := table.Load[Told](t, bucketTold, toldKey())
@@ -38,7 +38,7 @@ func (ns *Notices) Told(ctx context.Context) (Told, error) {
 	})
 }
 
-// SetTold stores what they were told, in place of what they were told before.
+// SetTold replaces what they were told.
 func (ns *Notices) SetTold(ctx context.Context, told Told) error {
 	return ns.db.change(ctx, nil, "what the operator was told", func(t *tx) error {
 		return t.PutChanged(bucketTold, toldKey(), told)

@@ -21,7 +21,7 @@ type tx struct {
 	*table.Writer
 	db          *DB // nil when nobody uses the database yet
 	recents     *recents
-	order       *order                     // as the commit before has it; nil before it is asked for
+	order       *order                     // as of the commit before; nil before it is needed
 	arrival     uint64                     // of the newest entry
 	lanes       map[relay.InstanceID]*lane // looked at so far; those that were touched are written once, before the commit
 	marks       dedupe.Batch
@@ -31,9 +31,9 @@ type tx struct {
 	died        []DeadReason      // of the dead letters made
 	released    int               // held files that an entry less names
 	deadDropped uint64            // dead letters dropped because there were too many
-	row         *audit.Entry      // what the op that runs is to leave in the audit list; nil for none
+	row         *audit.Entry      // the audit row for the op that runs; nil: none
 	history     history.Batch
-	stored      [5]func() // what to do about what rides along once the transaction is stored; nil: nothing
+	stored      [5]func() // called once the transaction is stored, for the notes that ride along; nil: nothing
 }
 
 // begin is boltfile's Format.Begin.
@@ -42,11 +42,11 @@ func (db *DB) begin(w *boltfile.Writer) boltfile.Batch {
 	return &tx{Writer: &table.Writer{Writer: w}, db: db, recents: &db.recents, order: db.order, arrival: db.order.last, marks: db.Seen.Batch(), waiting: db.cursors.waiting}
 }
 
-// change runs fn in the next transaction, with what failed in front of an error, and leaves row in the audit list if fn
-// changes something; nil for none. See table.DB.Change for the rest.
+// change runs fn in the next transaction; what names it in front of an error. It stores row in the audit list if fn
+// changes something; nil: no row. See table.DB.Change for the rest.
 func (db *DB) change(ctx context.Context, row *audit.Entry, what string, fn func(*tx) error, adds ...int) error {
 	row = row.Stamped(db.now())
-	var left *audit.Entry // what was left there, complete
+	var left *audit.Entry // the complete row that was stored
 	err := db.records.Run(ctx, what, func(b boltfile.Batch) (err error) {
 		left, err = b.(*tx).audited(row, fn)
 		return err
@@ -57,7 +57,7 @@ func (db *DB) change(ctx context.Context, row *audit.Entry, what string, fn func
 	return err
 }
 
-// audited runs fn, and leaves row if there is one and fn changes something.
+// audited runs fn, and stores row unless it is nil or fn changes nothing.
 func (t *tx) audited(row *audit.Entry, fn func(*tx) error) (left *audit.Entry, err error) {
 	if t.row = nil; row != nil {
 		own := *row // it may be asked for again
@@ -70,7 +70,7 @@ func (t *tx) audited(row *audit.Entry, fn func(*tx) error) (left *audit.Entry, e
 	return t.row, audit.Add(t.Writer, *t.row)
 }
 
-// concerns completes the audit row of the op that runs with what it found out.
+// concerns completes the audit row of the op that runs with ids that the op found out.
 func (t *tx) concerns(tenant relay.TenantID, i relay.InstanceID, g relay.GatewayID) {
 	if t.row == nil {
 		return
@@ -78,7 +78,7 @@ func (t *tx) concerns(tenant relay.TenantID, i relay.InstanceID, g relay.Gateway
 	t.row.Tenant, t.row.Instance, t.row.Gateway = cmp.Or(t.row.Tenant, tenant), cmp.Or(t.row.Instance, i), cmp.Or(t.row.Gateway, g)
 }
 
-// clock is the time.
+// clock returns the time.
 func (t *tx) clock() time.Time {
 	if t.db == nil {
 		return time.Now().UTC()
@@ -86,7 +86,7 @@ func (t *tx) clock() time.Time {
 	return t.db.now()
 }
 
-// edit is a transaction of somebody who has the file to themselves.
+// edit returns a transaction of somebody who has the file to themselves.
 func edit(x *bolt.Tx) *tx { return &tx{Writer: table.Edit(x), recents: noRecents()} }
 
 // Settle stores the cursors and the notes that ride along, and the lanes that were touched.

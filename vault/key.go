@@ -13,13 +13,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Key is where the wrapping key comes from: FileKey, CredentialKey or PassphraseKey.
+// Key is the source of the wrapping key: FileKey, CredentialKey or PassphraseKey.
 type Key interface {
 	origin() origin
 	// Name is the key in a message to the operator.
 	Name() string
-	// create is the wrapping key for a vault that is about to be made, and what must be stored
-	// to get it again.
+	// create returns the wrapping key for a new vault, and what must be stored to get it again.
 	create() (relay.Secret, *kdf, error)
 	// open is the wrapping key of a vault that exists. It makes nothing.
 	open(stored *kdf) (relay.Secret, error)
@@ -30,7 +29,7 @@ type origin string
 
 const (
 	originKey        origin = "key"        // 256 random bits kept somewhere
-	originPassphrase origin = "passphrase" // stretched from what a person remembers
+	originPassphrase origin = "passphrase" // stretched from a passphrase
 )
 
 func (o origin) noun() string {
@@ -60,8 +59,8 @@ type kdf struct {
 // again, and a file that a power cut filled with zeros is not taken for a key.
 const keyText = 2*keySize + 1
 
-// CredentialKey is the key in a systemd credential: the file name in dir, which is
-// $CREDENTIALS_DIRECTORY. It holds 64 hexadecimal digits and is never made by this program.
+// CredentialKey returns the key in a systemd credential: the file name in dir, which is $CREDENTIALS_DIRECTORY. It
+// holds 64 hexadecimal digits and is never made by this program.
 func CredentialKey(dir, name string) Key { return credentialKey{dir, name} }
 
 type credentialKey struct{ dir, file string }
@@ -96,7 +95,7 @@ func (k credentialKey) open(*kdf) (relay.Secret, error) {
 	return readKey(f, k.Name())
 }
 
-// readKey reads keyText. Its errors do not contain what was read.
+// readKey reads keyText. Its errors do not quote the text.
 func readKey(r io.Reader, name string) (relay.Secret, error) {
 	text, err := io.ReadAll(io.LimitReader(r, keyText+1))
 	if err != nil {
@@ -122,8 +121,8 @@ func readKey(r io.Reader, name string) (relay.Secret, error) {
 	return relay.NewSecret(key), nil
 }
 
-// Try reports why a key file or a credential could not be used as it lies there: nil, ErrKeyLost or ErrKeyRefused.
-// Whether it is the key of a database Existing tells.
+// Try reports why a key file or a credential cannot be used: nil, ErrKeyLost or ErrKeyRefused. Existing tells whether
+// it is the key of a database.
 func Try(k Key) error {
 	_, err := k.open(nil)
 	return err

@@ -11,10 +11,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
-// FileKey is the key in the file at path: 64 hexadecimal digits and a newline, mode 0600. It is made when a vault
-// is made and there is no file yet, and never replaced. It is refused when another user can read or write it
-// (see files.Private), when it
-// is no regular file (a symbolic link, say), and when it does not hold a key.
+// FileKey returns the key in the file at path: 64 hexadecimal digits and a newline, mode 0600. It is made when a vault
+// is made and there is no file yet, and never replaced. It is refused when another user can read or write it (see
+// files.Private), when it is no regular file (a symbolic link, say), and when it does not hold a key.
 func FileKey(path string) Key { return fileKey{path} }
 
 type fileKey struct{ path string }
@@ -32,18 +31,18 @@ func (k fileKey) open(*kdf) (relay.Secret, error) {
 }
 
 func (k fileKey) create() (relay.Secret, *kdf, error) {
-	s, err := k.read() // there may be one that a crash left without a vault
+	s, err := k.read() // a crash may have left one without a vault
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := k.write(randomKey()); err != nil {
 			return relay.Secret{}, nil, fmt.Errorf("new %s: %w", k.Name(), err)
 		}
-		// Read back: this is what the next start will do, so it should fail now if ever (a file
-		// system without permissions), and if another process was faster it is that one's key.
+		// Read back: the next start will do the same, so a failure should show now (a file system without permissions).
+		// If another process was faster, this reads that process's key.
 		s, err = k.read()
 	}
 	if err == nil {
-		// What a process that died in write left behind may be a second copy of the key. One that is in
-		// write now finds that the key is there.
+		// A file that a process left when it died in write may be a second copy of the key. A process that is in write
+		// now finds that the key is there.
 		if err = files.RemoveLeftovers(filepath.Dir(k.path), k.leftoverPattern()); err != nil {
 			err = fmt.Errorf("a copy of %s: %w", k.Name(), err)
 		}
@@ -84,8 +83,8 @@ func (k fileKey) read() (relay.Secret, error) {
 	return readKey(f, k.Name())
 }
 
-// write puts the key on disk so that the path holds all of it or nothing, also after a power
-// cut. If the path has come to exist meanwhile, it stays as it is and that is no error.
+// write puts the key on disk so that the path has all of it or nothing, also after a power cut. If the path exists by
+// then, it stays as it is and that is no error.
 func (k fileKey) write(key relay.Secret) error {
 	err := files.Create(k.path, k.leftoverPattern(), func(f *os.File) error {
 		files.Give(f, k.path)

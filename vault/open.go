@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// Blobs is where the wrapped data key rests. *store.DB satisfies it.
+// Blobs stores the wrapped data key. *store.DB implements it.
 type Blobs interface {
-	// Blob returns the value stored under name; false when there is none.
+	// Blob returns the value stored under name; false if there is none.
 	Blob(ctx context.Context, name string) ([]byte, bool, error)
 	// PutBlob returns once value is on disk under name.
 	PutBlob(ctx context.Context, name string, value []byte) error
@@ -17,9 +17,9 @@ type Blobs interface {
 // BlobName is the name of the wrapped data key among the blobs.
 const BlobName = "vault"
 
-// Open opens the vault that blobs hold, or makes one if they hold none. Errors wrap ErrKeyLost,
-// ErrWrongKey, ErrKeyRefused or ErrDamaged, and say what to do; others come from blobs. With a
-// passphrase it takes a noticeable moment and up to 64 MiB of memory.
+// Open opens the vault in blobs, or makes one if there is none. Errors wrap ErrKeyLost, ErrWrongKey, ErrKeyRefused or
+// ErrDamaged, and say what to do; others come from blobs. With a passphrase it takes a noticeable moment and up to 64
+// MiB of memory.
 func Open(ctx context.Context, blobs Blobs, key Key) (*Vault, error) {
 	v, err := Existing(ctx, blobs, key)
 	if !errors.Is(err, ErrNone) {

@@ -21,7 +21,7 @@ const (
 	maxTime, maxMemory = 64, 1 << 20
 )
 
-// PassphraseKey is a key stretched from a passphrase with argon2id. It must not be empty.
+// PassphraseKey returns a key stretched from a passphrase with argon2id. It must not be empty.
 func PassphraseKey(passphrase relay.Secret) Key {
 	return passphraseKey{passphrase, "/proc/meminfo"}
 }
@@ -56,7 +56,7 @@ func (k passphraseKey) open(p *kdf) (relay.Secret, error) {
 	return relay.NewSecret(key), nil
 }
 
-// memTotal is the host's memory in KiB, by Linux's meminfo.
+// memTotal returns the host's memory in KiB, by Linux's meminfo.
 func memTotal(path string) (uint64, bool) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -30,7 +30,7 @@ func (v *Vault) Seal(bucket, key string, plain relay.Secret) []byte {
 	return aead.Seal(out, nonce, text, associated(bucket, key))
 }
 
-// Unseal is the inverse of Seal. Its errors wrap ErrUnseal and do not contain the bytes.
+// Unseal returns the inverse of Seal. Its errors wrap ErrUnseal and do not contain the bytes.
 func (v *Vault) Unseal(bucket, key string, sealed []byte) (relay.Secret, error) {
 	fail := func(why string) (relay.Secret, error) {
 		return relay.Secret{}, fmt.Errorf("%s record: %w: %s", bucket, ErrUnseal, why)
@@ -59,7 +59,7 @@ func (v *Vault) MAC(purpose string, token relay.Secret) []byte {
 	return h.Sum(nil)
 }
 
-// newAEAD is the cipher of a key of ours.
+// newAEAD returns the cipher for a key.
 func newAEAD(key []byte) cipher.AEAD {
 	aead, err := chacha20poly1305.NewX(key)
 	if err != nil {
@@ -68,13 +68,13 @@ func newAEAD(key []byte) cipher.AEAD {
 	return aead
 }
 
-// associated ties a ciphertext to its place. A bucket has a cipher key of its own, so no two places share
-// the same bytes.
+// associated ties a ciphertext to its place. A bucket has a cipher key of its own, so no two places share the same
+// bytes.
 func associated(bucket, key string) []byte {
 	return append([]byte(bucket+"\x00"+key+"\x00"), recordVersion)
 }
 
-// macKey is the key of purpose's MACs.
+// macKey returns the key of purpose's MACs.
 func (v *Vault) macKey(purpose string) []byte {
 	if k, ok := v.kept[purpose]; ok {
 		return k

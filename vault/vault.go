@@ -1,9 +1,9 @@
-// Package vault seals what must not lie in the database in the clear. One random data key per
-// database is stored wrapped by a key that lives elsewhere: a key file, a systemd credential or
-// a passphrase. Every use gets a key of its own, derived from the data key.
+// Package vault seals values that must not be in the database in the clear. One random data key per database is stored
+// wrapped by a key that lives elsewhere: a key file, a systemd credential or a passphrase. Every use gets a key of its
+// own, derived from the data key.
 //
-// It is not a store: whoever seals keeps the sealed bytes. It imports nothing of the store, only
-// declares the two methods it needs for the wrapped data key.
+// It is not a store: its callers keep the sealed bytes. It imports nothing of the store, and only declares the two
+// methods it needs for the wrapped data key.
 //
 // Invariants:
 //
@@ -13,9 +13,9 @@
 //  4. Neither key nor plaintext appears in an error.
 //
 // Rekeying makes two values and leaves storing them, in one transaction, to the caller: a vault whose data key may be
-// new (Renewed), and its wrapped form (Wrapped). What a MAC was stored of is not known any more, so a new data key
-// would make every code and identity address worthless; Renewed takes the MAC keys of the purposes it is told along,
-// as 256 random bits each that open nothing.
+// new (Renewed), and its wrapped form (Wrapped). The texts of which MACs were stored are no longer known, so a new data
+// key would make every code and identity address worthless. So Renewed takes along the MAC keys of the purposes that it
+// is told, as 256 random bits each that open nothing.
 package vault
 
 import (
@@ -38,7 +38,7 @@ var (
 	ErrKeyRefused = errors.New("the vault key is refused")
 	// ErrKeyGarbage: what lies there is no key. It is an ErrKeyRefused too.
 	ErrKeyGarbage = errors.New("is damaged")
-	// ErrDamaged: what the database holds about the vault makes no sense.
+	// ErrDamaged: the database's record of the vault makes no sense.
 	ErrDamaged = errors.New("the vault in the database is damaged")
 	// ErrUnseal: sealed bytes were changed, moved, cut, or sealed by another vault.
 	ErrUnseal = errors.New("sealed record does not open")
@@ -56,7 +56,7 @@ type Vault struct {
 	kept map[string][]byte // the MAC keys of former data keys, by purpose
 }
 
-// New is a vault with a new data key. It is stored nowhere.
+// New returns a vault with a new data key. It is stored nowhere.
 func New() *Vault { return newVault(randomKey()) }
 
 func newVault(data relay.Secret) *Vault {
@@ -65,8 +65,8 @@ func newVault(data relay.Secret) *Vault {
 	return v
 }
 
-// derive is the key for one use of the data key. use is one of this package's own words without
-// a NUL, so that (use, name) cannot be read in two ways.
+// derive returns the key for one use of the data key. use is one of this package's own words without a NUL, so that
+// (use, name) cannot be read in two ways.
 func (v *Vault) derive(use, name string) []byte {
 	k, err := hkdf.Key(sha256.New, v.data.Reveal(), nil, "hermes-connector/"+use+"/v1\x00"+name, keySize)
 	if err != nil {

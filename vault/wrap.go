@@ -43,11 +43,11 @@ func (v *Vault) Wrapped(key Key) ([]byte, error) {
 	return json.Marshal(e)
 }
 
-// unwrap is the inverse of Wrapped, with a key that must exist.
+// unwrap returns the inverse of Wrapped, with a key that must exist.
 func unwrap(stored []byte, key Key) (*Vault, error) {
 	var e envelope
 	damaged := fmt.Errorf("%w; restore the database from a backup", ErrDamaged)
-	// The decoder's words may quote what it read, so they stay here.
+	// The decoder's words may quote what it read, so they are not passed on.
 	if json.Unmarshal(stored, &e) != nil || len(e.Nonce) != chacha20poly1305.NonceSizeX ||
 		len(e.Wrapped) != keySize+chacha20poly1305.Overhead {
 		return nil, damaged

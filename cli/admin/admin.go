@@ -2,8 +2,8 @@
 // Unix socket to a running server, or straight to a Service in the same process. Both ways carry out one
 // row of relay/ops, so a command does the same whether or not a server runs.
 //
-// It is no management API for others: whoever can open the socket is the operator. Only its owner and root can (mode 0600),
-// and, where a service has a folder for that, the group of that folder (mode 0660).
+// The socket is not a management API for other programs: everybody who can open it is the operator. Only its owner and
+// root can (mode 0600), or also the group of the service's folder, if there is such a folder (mode 0660).
 //
 // Invariants:
 //
@@ -11,7 +11,7 @@
 //  2. Only the process that holds the database listens, or one that found that nobody does, so a socket file that it finds is stale.
 //  3. A refusal (*manage.Error) arrives as it was made.
 //  4. Every change is made in the name of the user who ran the command.
-//  5. The operations are those of relay/ops that are the operator's, each at POST /v1/<name> with its arguments as JSON.
+//  5. The operations are those of relay/ops for the operator, each at POST /v1/<name> with its arguments as JSON.
 package admin
 
 import (
@@ -32,17 +32,17 @@ const maxArgs = 1 << 20
 // actorHeader carries the name of the user who ran the command. It is believed of the socket's owner and of root.
 const actorHeader = "Hermes-Connector-User"
 
-// Server is who listens on a socket. Paths are absolute.
+// Server describes the server that listens on a socket. Paths are absolute.
 type Server struct {
 	DataDir string `json:"dataDir"`
-	Config  string `json:"config,omitempty"` // its file; empty: it has none
+	Config  string `json:"config,omitempty"` // its configuration file; empty: there is none
 }
 
 // opServer answers who the server is.
 const opServer = "server"
 
-// Handler serves the operations of svc, and copies of src, and says who is asked: self. What is not carried out is answered with a *manage.Error,
-// which says no Why when it is no refusal but trouble.
+// Handler serves the operations of svc and copies of src. self describes this server to clients that ask. An operation
+// that fails is answered with a *manage.Error, whose Why is empty if it failed for another reason than a refusal.
 func Handler(svc *manage.Service, src backup.Source, self Server) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/"+opServer, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, self) })
@@ -75,8 +75,9 @@ func Handler(svc *manage.Service, src backup.Source, self Server) http.Handler {
 	return mux
 }
 
-// Elsewhere serves the socket of a process that holds no database: hand makes what carries out an operation in a user's
-// name, elsewhere. What is said there of the machine is of that one, so what reads its configuration anew is refused.
+// Elsewhere serves the socket of a process that holds no database. hand makes a handler that has another process carry
+// out an operation in a user's name. Operations that read this machine's configuration are refused, because the other
+// process would read its own.
 func Elsewhere(self Server, hand func(user string) http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/"+opServer, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, self) })
@@ -87,7 +88,7 @@ func Elsewhere(self Server, hand func(user string) http.Handler) http.Handler {
 	return mux
 }
 
-// operator is a user of this machine as the audit list names them.
+// operator returns a user of this machine as the audit list names them.
 func operator(user string) audit.Actor { return audit.Actor{Kind: audit.ActorCLI, Name: user} }
 
 func answer(w http.ResponseWriter, code int, body any) {

@@ -14,20 +14,21 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/backup"
 )
 
-// opBackup streams a copy of the database to the asker, who writes the file: so it lies where the
-// operator wants it and belongs to them, wherever the server may write.
+// opBackup streams a copy of the database to the command, which writes the file. So the file lies where the operator
+// wants it and belongs to them, even where the server may not write.
 const opBackup = "backup"
 
-// What became of a backup is known when all of it is sent, so it comes in a trailer: one of these.
+// Whether a backup succeeded is known only when all of it is sent, so the result comes in one of these trailers.
 const (
 	backupAt    = "Backup-At" // RFC 3339
 	backupError = "Backup-Error"
 )
 
-// maxTrailer bounds what a backup's error may say, in bytes. A client takes a trailer only as a whole, into its buffer.
+// maxTrailer is the longest text of a backup's error, in bytes. A client takes a trailer only as a whole, into its
+// buffer.
 const maxTrailer = 32 << 10
 
-// copies is the operation that copies src.
+// copies returns the operation that copies src.
 func copies(src backup.Source) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Trailer", backupAt+", "+backupError)

@@ -19,18 +19,18 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
-// patience is how long a server may take to answer. The longest operation asks a platform where a
-// chat lies, for a few seconds.
+// patience is how long a server may take to answer. The longest operation asks a platform about a chat, which takes a
+// few seconds.
 const patience = 30 * time.Second
 
-// Client is the way to a Service; see Ask.
+// Client carries out operations on a Service, in this process or in a running server; see Ask.
 type Client struct {
 	via http.RoundTripper
-	svc *manage.Service // nil: the Service is behind via
+	svc *manage.Service // nil: a running server has the Service
 	db  string          // the database of svc
 }
 
-// Dial makes a client of the server that listens on path. ErrNoServer: nobody does.
+// Dial makes a client of the server that listens on path. It returns ErrNoServer if none listens.
 func Dial(ctx context.Context, path string) (*Client, error) {
 	dial := func(ctx context.Context) (net.Conn, error) {
 		if err := foreign(path); err != nil {
@@ -57,13 +57,13 @@ func Dial(ctx context.Context, path string) (*Client, error) {
 	}}, nil
 }
 
-// Local makes a client of a Service in this process, over the database at path.
+// Local makes a client of a Service in this process, which uses the database at path.
 func Local(path string, svc *manage.Service) *Client { return &Client{svc: svc, db: path} }
 
-// Database is the path of the database that the client uses itself; empty: a server does.
+// Database returns the path of the database, if the client uses it in this process; otherwise it is empty.
 func (c *Client) Database() string { return c.db }
 
-// Ask carries out the operation with args, wherever the service of c is. Refusals are *manage.Error.
+// Ask carries out the operation with args, in this process or through the running server. A refusal is a *manage.Error.
 func Ask[A, R any](ctx context.Context, c *Client, op ops.Op[A, R], args A) (result R, err error) {
 	if c.svc != nil {
 		return op.Do(ctx, c.svc, operator(whoami()), args)
@@ -72,7 +72,7 @@ func Ask[A, R any](ctx context.Context, c *Client, op ops.Op[A, R], args A) (res
 	return result, err
 }
 
-// Server is who listens. It must answer at once: nobody should wait for one that is perhaps not meant.
+// Server asks which server listens. It waits two seconds only, because this may not be the server that is meant.
 func (c *Client) Server(ctx context.Context) (s Server, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -80,7 +80,7 @@ func (c *Client) Server(ctx context.Context) (s Server, err error) {
 	return s, err
 }
 
-// ask has the running server carry out the operation op. The result is decoded into result.
+// ask makes the running server carry out the operation op, and decodes its answer into result.
 func (c *Client) ask(ctx context.Context, op string, args, result any) error {
 	resp, err := c.post(ctx, op, args)
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *Client) ask(ctx context.Context, op string, args, result any) error {
 	return refusal(op, raw)
 }
 
-// refusal is the error that an answer which is none consists of.
+// refusal decodes the error in a server's answer.
 func refusal(op string, raw []byte) error {
 	var refused manage.Error
 	switch err := json.Unmarshal(raw, &refused); {
@@ -113,7 +113,7 @@ func refusal(op string, raw []byte) error {
 	return errors.New(refused.Message)
 }
 
-// post asks the running server for an operation.
+// post sends a request for an operation to the running server.
 func (c *Client) post(ctx context.Context, op string, args any) (*http.Response, error) {
 	body, err := json.Marshal(args)
 	if err != nil {
@@ -138,7 +138,7 @@ func (c *Client) post(ctx context.Context, op string, args any) (*http.Response,
 	return resp, nil
 }
 
-// whoami is the name of the user who runs this process, or the number where there is no name.
+// whoami returns the name of the user who runs this process, or the user id if there is no name.
 func whoami() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		return u.Username

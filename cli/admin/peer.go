@@ -12,10 +12,10 @@ import (
 // nobody is the number by which a user namespace shows users that are not mapped into it.
 const nobody = 65534
 
-// peerKey is the context key of the number of the user at the other end of the socket.
+// peerKey is the context key for the user id at the other end of the socket.
 type peerKey struct{}
 
-// WithPeer is the http.Server.ConnContext at an admin socket. It adds the user's number to the context of requests.
+// WithPeer is the http.Server.ConnContext of an admin socket. It adds the peer's user id to the context of requests.
 func WithPeer(ctx context.Context, c net.Conn) context.Context {
 	if uid, ok := peer(c); ok {
 		return context.WithValue(ctx, peerKey{}, uid)
@@ -23,15 +23,15 @@ func WithPeer(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// userKey is the context key of the name of the user who asks, where another node of the cluster found it out.
+// userKey is the context key for the user's name, if another node of the cluster determined it.
 type userKey struct{}
 
-// WithUser returns r with the user who asks, for a request that another node hands through.
+// WithUser returns r with the name of the user who asks. It is for requests that another node hands through.
 func WithUser(r *http.Request, user string) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), userKey{}, user))
 }
 
-// caller is the name of the user who asks.
+// caller returns the name of the user who asks.
 func caller(r *http.Request) string {
 	if user, elsewhere := r.Context().Value(userKey{}).(string); elsewhere {
 		return user
@@ -40,9 +40,10 @@ func caller(r *http.Request) string {
 	return nameOf(uid, known, r.Header.Get(actorHeader))
 }
 
-// nameOf is the name of the user uid, who says that their name is says. Root, the server's own user, and whoever the system does
-// not tell are believed: a command under sudo names the person who ran it. Of others the system's name counts; if it has
-// none, what they say is marked.
+// nameOf returns the name of the user with the id uid; says is the name that the user gave. It believes that name if
+// the user is root or the server's own user (a command under sudo gives the name of the person who ran it), or if the
+// system does not tell the id. For everybody else it returns the system's name; if the system has none, it marks the
+// given name as unproven.
 func nameOf(uid int, known bool, says string) string {
 	if !known || uid == 0 || uid == os.Geteuid() {
 		return says

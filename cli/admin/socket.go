@@ -18,14 +18,15 @@ import (
 // ErrNoServer: no server listens on the socket, or the socket does not exist.
 var ErrNoServer = errors.New("no server is running")
 
-// ErrDenied: whoever asks may not use the socket, or not look whether there is one.
+// ErrDenied: this user may not use the socket, or may not see whether there is one.
 var ErrDenied = errors.New("belongs to another user: run this command as the user the server runs as")
 
-// maxPath is what fits the kernel's socket address (108 bytes on Linux, 104 elsewhere) with its final zero.
+// maxPath is the longest path that fits the kernel's socket address (108 bytes on Linux, 104 elsewhere) with its final
+// zero.
 const maxPath = 103
 
-// short is another name of path that fits a socket address: through an open descriptor of its
-// folder, which release closes. Only Linux knows such names.
+// short returns another name for path that fits a socket address. It leads through an open descriptor of the folder,
+// which release closes. Only Linux has such names.
 func short(path string) (usable string, release func(), err error) {
 	if len(path) <= maxPath {
 		return path, func() {}, nil
@@ -100,8 +101,8 @@ func (l *listener) Close() error {
 	return err
 }
 
-// foreign refuses a socket of another user's, who would read what is asked and answer what they like. Root uses those
-// whose folder is the same user's: a service's.
+// foreign refuses a socket of another user, who could read the requests and forge the answers. Root may use a socket if
+// its owner also owns the folder, as with a service.
 func foreign(path string) error {
 	who := files.Anothers(path)
 	if who == "" || os.Geteuid() == 0 && files.Anothers(filepath.Dir(path)) == who || ofMyGroup(path) {

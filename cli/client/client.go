@@ -1,9 +1,11 @@
-// Package client is a gateway's end of the wire: it dials the connector, says hello, dials again when the connection is lost, and
-// gives out what comes. It knows nothing of what the gateway is for, and nothing of the connector's insides.
+// Package client is a gateway's end of the wire. It dials the connector, says hello, dials again when the connection is
+// lost, and hands out the frames that arrive. It does not know what the gateway is for, and uses none of the
+// connector's insides.
 //
 // Invariants:
 //
-//  1. What Next returns came by the newest connection. What came by one that was lost, and was not taken, comes again by the next.
+//  1. Frames that Next returns came by the newest connection. Frames of a lost connection that nobody took come again
+//     by the next one.
 //  2. An action is sent once. When its connection is lost before the result is there, nobody knows whether it was carried out.
 //  3. A refused credential ends Run, after one more try with a fresh token.
 package client
@@ -29,13 +31,13 @@ import (
 )
 
 const (
-	// tokenLife is how long a minted token is good for; real gateways use the same.
+	// tokenLife is how long a minted token is valid. Real gateways use the same time.
 	tokenLife = 5 * time.Minute
 	// dialTime bounds one try to connect, writeTime one frame on its way out.
 	dialTime, writeTime = 30 * time.Second, 30 * time.Second
 	// idleTime is how long GoingIdle waits for its answer.
 	idleTime = 10 * time.Second
-	// maxQueue is how many frames may wait for Next. The connector pushes no more than a few that are not acknowledged.
+	// maxQueue is how many frames may wait for Next. The connector sends only a few that are not acknowledged.
 	maxQueue = 1024
 	// unauthorized is the status with which the connector closes when it refuses a credential.
 	unauthorized = 4401
@@ -46,10 +48,10 @@ const (
 var (
 	// ErrRefused ends Run: the credential is dead.
 	ErrRefused = errors.New("the connector refuses the credential")
-	// ErrLost is what Act returns when the connection was lost before the result came.
+	// ErrLost is the error of Act if the connection is lost before the result arrives.
 	ErrLost = errors.New("the connection was lost before the result came")
-	// ErrNoLink is what Act and Ask return, perhaps joined with the error of their context, when there was no connection within
-	// LinkWait: nothing was asked for.
+	// ErrNoLink is the error of Act and Ask if there is no connection within LinkWait, perhaps joined with the error of
+	// their context. The request was not sent.
 	ErrNoLink = errors.New("there is no connection to the connector")
 )
 
@@ -64,7 +66,7 @@ type Client struct {
 	Pause time.Duration
 	// LinkWait is how long an action waits for a connection; 0: as long as its context lasts.
 	LinkWait time.Duration
-	// Log is told of connections; nil: nobody is.
+	// Log gets a line for each connection; nil: no log.
 	Log *slog.Logger
 	// Observe, when not nil, is called with every frame, sent or received, one at a time.
 	Observe func(sent bool, f wire.Frame)
@@ -113,7 +115,7 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 }
 
-// reason is the reason with which the connector closed.
+// reason returns the reason with which the connector closed.
 func reason(err error) string {
 	closed, _ := errors.AsType[websocket.CloseError](err)
 	return closed.Reason
@@ -126,7 +128,7 @@ func (c *Client) log() *slog.Logger {
 	return c.Log
 }
 
-// Bearer proves who the gateway is, for some minutes.
+// Bearer returns a token that proves the gateway's identity for some minutes.
 func (c *Client) Bearer() string {
 	return "Bearer " + token.Mint(c.ID, c.Secret, time.Now().Add(tokenLife))
 }
@@ -195,7 +197,7 @@ func (c *Client) turn(change func()) {
 	}
 }
 
-// take does what a frame asks for, or lays it out for Next.
+// take handles a frame, or leaves it for Next.
 func (c *Client) take(l *link, f wire.Frame) error {
 	if c.Observe != nil {
 		c.observing.Lock()
@@ -251,7 +253,7 @@ func (c *Client) when(ctx context.Context, get func() bool) error {
 	}
 }
 
-// Next waits for the next frame that is no answer to what was asked for. The only error is that of ctx.
+// Next waits for the next frame that is not the answer to a request. Its only error is that of ctx.
 func (c *Client) Next(ctx context.Context) (f wire.Frame, err error) {
 	err = c.when(ctx, func() bool {
 		if c.link == nil || len(c.link.queue) == 0 {
@@ -297,14 +299,14 @@ func (c *Client) Acknowledge(ctx context.Context, buffer string) error {
 	return nil
 }
 
-// Ask asks for an action without waiting for what comes of it. It waits for a connection.
+// Ask requests an action and does not wait for its result. It does wait for a connection.
 func (c *Client) Ask(ctx context.Context, p relay.PlatformID, a relay.Action) error {
 	_, _, err := c.ask(ctx, p, a)
 	return err
 }
 
-// Act asks for an action and waits for what comes of it. It waits for a connection. The error is a *relay.ActionError when the
-// connector says so, ErrNoLink, ErrLost, or that of ctx.
+// Act requests an action and waits for its result. It also waits for a connection. The error is the connector's
+// *relay.ActionError, ErrNoLink, ErrLost, or that of ctx.
 func (c *Client) Act(ctx context.Context, p relay.PlatformID, a relay.Action) (relay.Result, error) {
 	l, result, err := c.ask(ctx, p, a)
 	if err != nil {
@@ -348,7 +350,7 @@ func (c *Client) ask(ctx context.Context, p relay.PlatformID, a relay.Action) (l
 	return l, result, err
 }
 
-// Redial ends the connection, if there is one; Run then dials anew. What is asked for meanwhile is lost with it.
+// Redial ends the connection, if there is one; Run then dials again. Requests that wait for a result get ErrLost.
 func (c *Client) Redial() {
 	c.mu.Lock()
 	l := c.link
@@ -393,7 +395,7 @@ func (c *Client) write(ctx context.Context, l *link, f wire.Frame) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
-	if c.Observe != nil { // what comes in answer is observed behind it
+	if c.Observe != nil { // answers to the frame are observed after it
 		c.observing.Lock()
 		defer c.observing.Unlock()
 	}

@@ -10,16 +10,16 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Credential is what `enroll` gives a gateway, as variables.
+// Credential is the credential of a gateway, which `enroll` prints as variables.
 type Credential struct {
-	URL    string // to dial: ws://host:port/relay
+	URL    string // the address to dial: ws://host:port/relay
 	ID     relay.GatewayID
 	Secret relay.Secret
-	// Identities are the bots it speaks for, the default first.
+	// Identities are the bots that the gateway speaks for, the default first.
 	Identities []relay.Bot
 }
 
-// ReadCredential reads the variables. getenv returns a variable's value, empty if it is not set.
+// ReadCredential reads a credential from variables. getenv returns a variable's value; empty: it is not set.
 func ReadCredential(getenv func(string) string) (Credential, error) {
 	c := Credential{ID: relay.GatewayID(getenv("GATEWAY_RELAY_ID")), Secret: relay.NewSecret([]byte(getenv("GATEWAY_RELAY_SECRET")))}
 	for _, name := range []string{"GATEWAY_RELAY_URL", "GATEWAY_RELAY_ID", "GATEWAY_RELAY_SECRET"} {
@@ -35,12 +35,12 @@ func ReadCredential(getenv func(string) string) (Credential, error) {
 	return c, err
 }
 
-// Media is the address below which the connector has the files.
+// Media returns the address of the connector's media route, with which the addresses of all its files begin.
 func (c Credential) Media() string {
 	return strings.TrimSuffix(strings.Replace(c.URL, "ws", "http", 1), "/relay") + relay.MediaPath
 }
 
-// dialURL is the WebSocket's address at the connector with that address.
+// dialURL returns the WebSocket URL for the address of a connector.
 func dialURL(address string) (string, error) {
 	u, err := url.Parse(strings.TrimSuffix(address, "/"))
 	if err != nil {
@@ -60,7 +60,7 @@ func dialURL(address string) (string, error) {
 	return u.String(), nil
 }
 
-// identities are the bots that the variables name. Gateways of June 2026 have the last two variables, for one bot.
+// identities returns the bots that the variables name. Gateways of June 2026 have one bot, in the last two variables.
 func identities(getenv func(string) string) (all []relay.Bot, err error) {
 	var ids map[relay.PlatformID]struct{ BotID relay.BotID }
 	if raw := getenv("GATEWAY_RELAY_BOT_IDS"); raw != "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
-// discordCommand is a slash command as Discord sends it, as far as a forward has it.
+// discordCommand is the part of Discord's slash command that a forward contains.
 type discordCommand struct {
 	Type    int             `json:"type"`
 	ID      relay.MessageID `json:"id"`
@@ -36,13 +36,14 @@ type discordUser struct {
 	ID relay.UserID `json:"id"`
 }
 
-// slashCommand is the type of such an interaction, and threads are the types of channels that are threads.
+// slashCommand is Discord's type of an interaction that is a slash command; threads are its types of channels that are
+// threads.
 const slashCommand = 2
 
 var threads = []int{10, 11, 12}
 
-// commandOf is the slash command in a forward, as the event that a bot without interactions = "passthrough" makes of it; false:
-// it is none.
+// commandOf makes an event of the slash command in a forward: the event that the gateway would get without interactions
+// = "passthrough". ok is false if the forward is no slash command.
 func commandOf(p wire.PassthroughForward) (in wire.Inbound, ok bool) {
 	var d discordCommand
 	if p.Forward.Event.Bot.Platform != "discord" || json.Unmarshal(p.Forward.Body, &d) != nil || d.Type != slashCommand || d.Data.Name == "" {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// belongs says where a key belongs that stands in the wrong place: " (it belongs …)", or the nearest name of those that
-// could stand here; empty when it resembles nothing.
+// belongs helps with a key in the wrong place. It returns " (it belongs …)", or the most similar name that could stand
+// in this place; empty if nothing is similar.
 func (l *loader) belongs(key string, here []string) string {
 	var places []string
 	for _, s := range l.settings {

@@ -50,7 +50,7 @@ func (l *loader) bots(raws []*rawTable) {
 	}
 }
 
-// networkOf is the network a table names; its name is empty when the network is none of ours.
+// networkOf returns the network that a table names. Its name is empty if there is no such network.
 func (l *loader) networkOf(raw *rawTable) platforms.Network {
 	for _, it := range raw.items {
 		for _, k := range l.networks {
@@ -62,7 +62,7 @@ func (l *loader) networkOf(raw *rawTable) platforms.Network {
 	return platforms.Network{}
 }
 
-// fileKeys judges the keys of one table of the network, which may be none of ours.
+// fileKeys checks the keys of one table. network may be empty, if the table names an unknown one.
 func (l *loader) fileKeys(raw *rawTable, network platforms.Network) map[string]item {
 	common := append(keyNames(botKeys()), credentialKeys(network)...)
 	names := append(common, keyNames(network.Keys)...)
@@ -187,7 +187,8 @@ func (l *loader) bot(network platforms.Network, values map[string]item, at Place
 	l.cfg.Bots = append(l.cfg.Bots, bot)
 }
 
-// credentials are what a bot of the network proves itself with, its token first. A network without a CheckToken may have none.
+// credentials returns the secrets that a bot of the network needs, its token first. In a network without CheckToken it
+// may need none.
 func credentials(k platforms.Network) []platforms.SecretKey {
 	return append([]platforms.SecretKey{{Name: cmp.Or(k.Token, "token"), Check: k.CheckToken}}, k.Secrets...)
 }
@@ -211,10 +212,10 @@ func holdsToken(k platforms.Network, base string) bool {
 	return false
 }
 
-// waysTo are the keys by which a credential can be given; the last one is a variable's only.
+// waysTo returns the keys by which a credential can be given; the last one is a variable's only.
 func waysTo(name string) []string { return []string{name + "_file", name + "_env", name} }
 
-// credentialKeys are the keys of a network's credentials in a table.
+// credentialKeys returns the keys of a network's credentials in a table.
 func credentialKeys(k platforms.Network) (keys []string) {
 	for _, c := range credentials(k) {
 		keys = append(keys, waysTo(c.Name)[:2]...)
@@ -226,7 +227,7 @@ func credentialKeys(k platforms.Network) (keys []string) {
 // whether a value is a credential or the name of its file.
 var aFileName = relay.NewSecret([]byte("bot.token"))
 
-// lentEnv is the variable that a message proposes for a credential.
+// lentEnv returns the variable that a message proposes for a credential.
 func lentEnv(k platforms.Network, name string) string {
 	if name == "token" {
 		name = "bot_token"
@@ -275,12 +276,12 @@ func (l *loader) credentialOf(network platforms.Network, c platforms.SecretKey, 
 // OtherToken begins the fault of a token that is another network's; its name follows.
 const OtherToken = "this is a token of "
 
-// spoken is a key as people say it.
+// spoken returns a key as people say it.
 func spoken(key string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(key, "_", " "), "aes", "AES")
 }
 
-// withArticle is the key as people say it, with its article.
+// withArticle returns the key as people say it, with its article.
 func withArticle(key string) string {
 	if strings.ContainsRune("aeiou", rune(key[0])) {
 		return "an " + spoken(key)
@@ -288,7 +289,7 @@ func withArticle(key string) string {
 	return "a " + spoken(key)
 }
 
-// pasted names the credential that somebody wrote into the file itself with such a key; empty: none.
+// pasted returns the credential that somebody wrote into the file itself under key; empty: none.
 func pasted(k platforms.Network, key string) string {
 	key = strings.ToLower(key)
 	all := credentials(k)
@@ -320,7 +321,7 @@ func keyNames(keys []platforms.Key) (names []string) {
 	return names
 }
 
-// envKeys are the keys of a network that have a variable: all of a table's, and the token itself.
+// envKeys returns the keys of a network that can be set by a variable: all keys of its table, and the token.
 func envKeys(k platforms.Network) []string {
 	keys := slices.DeleteFunc(keyNames(botKeys()), func(key string) bool { return key == "platform" })
 	for _, c := range credentials(k) {
@@ -374,7 +375,7 @@ func remotePlain(address string) bool {
 // Remote reports whether other machines can reach a listener on addr (host:port).
 func Remote(addr string) bool { return remoteHost(addr) != "" }
 
-// remoteHost is the host of host:port, for a message, if other machines can reach it; else empty.
+// remoteHost returns the host of host:port, for a message, if other machines can reach it; else empty.
 func remoteHost(addr string) string {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil || localHost(host) {

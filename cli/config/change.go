@@ -8,8 +8,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Restart are the settings that differ in next and that a running server cannot take over, by their paths, sorted. Those
-// it can are [[bots]], [replies] and log.level.
+// Restart returns the settings that differ in next and that a running server cannot take over, by their paths, sorted.
+// Those it can are [[bots]], [replies] and log.level.
 func (c *Config) Restart(next *Config) (out []string) {
 	both := maps.Clone(c.values)
 	maps.Copy(both, next.values)
@@ -24,8 +24,8 @@ func (c *Config) Restart(next *Config) (out []string) {
 	return out
 }
 
-// Same reports whether b and o are one bot with one setup: restarting it would change nothing. Where the program is
-// reached from outside does not count: that needs a restart of the server.
+// Same reports whether b and o are the same bot with the same settings, so that a restart would change nothing. It
+// ignores the address at which the program is reached: a new one needs a restart of the server.
 func (b *Bot) Same(o *Bot) bool {
 	x, y := b.Options, o.Options
 	return b.Network.Name == o.Network.Name && x.APIBase == y.APIBase && x.Token.Same(y.Token) &&

@@ -11,9 +11,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 )
 
-// clashes refuses settings that are each valid, but not together.
+// clashes refuses settings that are valid alone, but not together.
 func (l *loader) clashes() {
-	if l.node != nil { // they are the node's
+	if l.node != nil { // the node's own configuration has these settings, and is checked
 		return
 	}
 	listeners := l.cfg.Listeners()
@@ -26,14 +26,14 @@ func (l *loader) clashes() {
 		}
 	}
 	for _, p := range l.cfg.TrustedProxies {
-		// Of IPv6, whole networks of one's own begin with fc00::/7.
+		// The networks fc00::/7 are private ones of IPv6.
 		if p.Addr().Is4() && p.Bits() < 8 || p.Bits() < 7 {
 			l.faults.add(l.places["trusted_proxies"], "%s trusts anybody to say where a request comes from: name your proxy's address", p)
 		}
 	}
 }
 
-// web refuses settings of the pages that do nothing, or let anybody in.
+// web refuses settings of the pages that have no effect, or let anybody in.
 func (l *loader) web() {
 	for _, key := range []string{"public_url", "login", "trust_header"} {
 		at, given := l.places["web."+key]
@@ -56,7 +56,8 @@ func (l *loader) web() {
 	}
 }
 
-// cluster refuses settings of a node where there is no cluster, and an advertised http address of a listener that speaks https.
+// cluster refuses settings of a node where there is no cluster, and an http address under advertise when the listener
+// speaks https.
 func (l *loader) cluster() {
 	for _, key := range []string{"node", "advertise", "lease"} {
 		if at, given := l.places["cluster."+key]; given && !l.cfg.Cluster.On() {
@@ -78,7 +79,7 @@ func (l *loader) wholeTLS() {
 	}
 }
 
-// notify refuses a web hook that cannot be called, and settings of one that is not there.
+// notify refuses a web hook that cannot be called, and settings of a web hook when none is given.
 func (l *loader) notify() {
 	_, url := l.places["notify.url"]
 	_, file := l.places["notify.token_file"]
@@ -99,7 +100,7 @@ func (l *loader) notify() {
 	l.faults.note(l.places["notify.url"], err)
 }
 
-// identity refuses a mode without its keys, and the keys of another mode: they would do nothing.
+// identity refuses a mode whose keys are missing, and keys of another mode, which would have no effect.
 func (l *loader) identity() {
 	mode, given := l.cfg.Identity.Mode, make(map[string]bool)
 	for _, s := range l.settings {
@@ -144,7 +145,7 @@ func (l *loader) oneKeySource() {
 	}
 }
 
-// sameDoor reports whether two listeners cannot both listen: they have a port in common, and an address.
+// sameDoor reports whether two listeners conflict: they have the same port, and an address in common.
 func sameDoor(a, b string) bool {
 	hostA, portA, errA := net.SplitHostPort(a)
 	hostB, portB, errB := net.SplitHostPort(b)
@@ -154,13 +155,14 @@ func sameDoor(a, b string) bool {
 	return hostA == hostB || netaddr.Everywhere(hostA) || netaddr.Everywhere(hostB) || localHost(hostA) && localHost(hostB) && (hostA == "localhost" || hostB == "localhost")
 }
 
-// What networks that pause between tries call the bounds of the pause.
+// The keys of the shortest and the longest pause between tries, in networks that have them.
 const (
 	retryWait = "retry_wait"
 	retryMax  = "retry_max"
 )
 
-// backwards reports whether the longest pause of a bot is shorter than the first. What is no duration is judged elsewhere.
+// backwards reports whether the longest pause of a bot is shorter than the shortest. Values that are not durations are
+// refused elsewhere.
 func backwards(values map[string]string) bool {
 	first, err1 := time.ParseDuration(values[retryWait])
 	most, err2 := time.ParseDuration(values[retryMax])

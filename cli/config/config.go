@@ -12,8 +12,9 @@
 //  4. A credential enters through a file that only its owner can read, or through the
 //     environment; never through the configuration file itself.
 //
-// The file is read with go-toml's unstable parser: its decoder has positions of syntax errors, of unknown keys and of
-// the first value that does not fit, but not of the values it took, and every fault here names its line.
+// The file is read with go-toml's unstable parser, because every fault here names its line. The library's decoder gives
+// positions of syntax errors, of unknown keys and of the first value that does not fit, but not of the values that it
+// accepted.
 package config
 
 import (
@@ -37,9 +38,9 @@ type Config struct {
 	File      string // the file it was read from; empty when there was none
 	DataDir   string // folder of the database, the vault key and the admin socket
 	Listen    string // host:port of the HTTP listener; port 0 means any
-	PublicURL string // what gateways dial, without a trailing slash; empty: see URL
+	PublicURL string // the address that gateways dial, without a trailing slash; empty: see URL
 	Insecure  bool   // plain http beyond localhost is wanted
-	// TrustedProxies are the peers whose forwarded addresses count.
+	// TrustedProxies are the peers whose X-Forwarded headers are believed.
 	TrustedProxies []netip.Prefix
 	TLS            TLS
 	Bots           []Bot
@@ -57,8 +58,8 @@ type Config struct {
 	Vault          Vault
 	Cluster        Cluster
 	Log            Log
-	Shard          string // the name of the shard that this configuration is for
-	Prefix         string // the path of the listener below which it is reached: /s/NAME; empty: the whole listener
+	Shard          string // the name of the shard of this configuration
+	Prefix         string // the path of the listener under which the shard is reached: /s/NAME; empty: the whole listener
 	// Shards are the shards that this file names. A file with shards has no bots, and is no shard's.
 	Shards []Shard
 	// DataDirGiven says that DataDir was set by the file, a variable or a flag, and is not the default.
@@ -68,7 +69,7 @@ type Config struct {
 	places map[string]Place  // by section.key, where a setting was given
 }
 
-// Place is where a setting ("section.key") was given; for one that was not given, the file as a whole.
+// Place returns where a setting ("section.key") was given; for a setting that was not given, the file.
 func (c *Config) Place(setting string) Place {
 	if at, ok := c.places[setting]; ok {
 		return at
@@ -86,10 +87,11 @@ func (t TLS) On() bool { return t.CertFile != "" }
 
 // Cluster names the PostgreSQL that several nodes share; the zero value: this machine is alone.
 type Cluster struct {
-	DSN   relay.Secret  // zero: there is none
+	DSN   relay.Secret  // zero: this machine is alone
 	Node  string        // this node's name, without "/"
 	Lease time.Duration // how long a node leads without a sign of life; 5 s to 5 min
-	// Advertise is where the other nodes reach the listener, SCHEME://HOST:PORT; empty: they do not.
+	// Advertise is the address at which other nodes reach the listener, SCHEME://HOST:PORT; empty: they do not reach
+	// it.
 	Advertise string
 }
 
@@ -113,15 +115,15 @@ type Outbox struct {
 	Keep time.Duration // how long a final answer waits; 0: none waits
 }
 
-// Replies are what the connector itself tells people in direct messages.
+// Replies are the connector's own answers to people in direct messages.
 type Replies struct {
-	Unbound string // to a person who is not linked, once a day; empty: nothing
+	Unbound string // the answer to a person who is not linked, once a day; empty: none
 	Away    bool   // tell people that their gateway is away, once each time
 }
 
 // Notify says whom to tell when something breaks; the zero value: nobody.
 type Notify struct {
-	// Platform and User name a person who is linked. Both are empty, or neither is.
+	// Platform and User name a linked person. Either both are empty or neither.
 	Platform relay.PlatformID
 	User     relay.UserID
 	URL      string       // of a web hook; empty: none
@@ -143,9 +145,9 @@ type Media struct {
 // Web says where the status page and the chat are, and who gets to see them.
 type Web struct {
 	Listen string        // host:port; empty: off
-	URL    string        // what people open, without a trailing slash; empty: where it listens
+	URL    string        // the address that people open, without a trailing slash; empty: the listener's
 	Login  time.Duration // how long an unused login lasts; at least 10 min
-	// TrustHeader is the header in which TrustedProxies name the person who asks; empty: they do not.
+	// TrustHeader is the header in which TrustedProxies name the person who asks; empty: there is none.
 	TrustHeader string
 }
 
@@ -157,12 +159,12 @@ type Backup struct {
 	Recipient string // an age recipient; empty: not encrypted
 }
 
-// Bot is one bot to host. Options lack Log and Transport, which the caller adds before Network.Open.
+// Bot is a bot to host. The caller adds Log and Transport to its Options before Network.Open.
 type Bot struct {
 	Network   platforms.Network
 	Options   platforms.Options
-	TokenFile string // the file with its token; empty: a variable has it
-	HookPath  string // the path that its network calls; empty: it calls none
+	TokenFile string // the file with its token; empty: the token is in a variable
+	HookPath  string // the path that its network calls; empty: the network makes no calls
 }
 
 // Delivery are the limits of every instance's buffer.
@@ -173,7 +175,7 @@ type Delivery struct {
 	MaxAge     time.Duration // at least 1 s
 }
 
-// Vault says which key seals what is stored. Exactly one source is set: Passphrase, Credential, or else KeyFile.
+// Vault says which key seals stored values. Exactly one source is set: Passphrase, Credential, or else KeyFile.
 type Vault struct {
 	KeyFile       string // made at the first start when it is missing
 	Passphrase    relay.Secret
@@ -187,7 +189,7 @@ func (c *Config) OwnWebCertificate() bool {
 	return remoteHost(c.Web.Listen) != "" && !c.TLS.On() && (len(c.TrustedProxies) == 0 || c.Web.URL == "")
 }
 
-// WebCertificate are the files of that certificate and its key.
+// WebCertificate returns the files of that certificate and its key.
 func (c *Config) WebCertificate() TLS {
 	dir := c.DataDir
 	if c.Prefix != "" { // the listener is the node's
@@ -207,28 +209,29 @@ func (v Vault) Key() vault.Key {
 	return vault.FileKey(v.KeyFile)
 }
 
-// MediaDir is the folder of the files.
+// MediaDir returns the folder of the files.
 func (c *Config) MediaDir() string { return filepath.Join(c.DataDir, "media") }
 
-// Database is the path of the bbolt file.
+// Database returns the path of the bbolt file.
 func (c *Config) Database() string { return filepath.Join(c.DataDir, "connector.db") }
 
-// OwnKey is the path where the connector makes the vault's key, with mode 0600, if no other source is configured.
+// OwnKey returns the path where the connector makes the vault's key, with mode 0600, if no other source is configured.
 func (c *Config) OwnKey() string { return filepath.Join(c.DataDir, "vault.key") }
 
-// Socket is the path of the admin socket.
+// Socket returns the path of the admin socket.
 func (c *Config) Socket() string { return filepath.Join(c.DataDir, "admin.sock") }
 
-// Listener is a setting by which the server listens, and what it says: host:port, or nothing.
+// Listener is a setting that names an address on which the server listens, and its value: host:port, or empty.
 type Listener struct{ Setting, Addr string }
 
-// Listeners are all of them.
+// Listeners returns all settings that name an address on which the server listens.
 func (c *Config) Listeners() []Listener {
 	return []Listener{{"listen", c.Listen}, {"metrics.listen", c.MetricsListen}, {"web.listen", c.Web.Listen}}
 }
 
-// URL is the address that gateways are told to dial if the server listens on addr (host:port): the public URL, or else
-// addr itself. Nobody can dial "every interface", so the loopback address takes its place: other machines need public_url.
+// URL returns the address that gateways are told to dial if the server listens on addr (host:port): the public URL, or
+// else addr itself. Nobody can dial "every interface", so the loopback address takes its place: other machines need
+// public_url.
 func (c *Config) URL(addr string) string {
 	if c.PublicURL != "" {
 		return c.PublicURL
@@ -240,7 +243,7 @@ func (c *Config) URL(addr string) string {
 	return c.Scheme() + "://" + net.JoinHostPort(host, port) + c.Prefix
 }
 
-// Scheme is what the listener speaks: http or https.
+// Scheme returns the protocol of the listener: http or https.
 func (c *Config) Scheme() string {
 	if c.TLS.On() {
 		return "https"

@@ -14,7 +14,7 @@ import (
 // environment stands for the file's name where the environment is meant.
 const environment = "environment"
 
-// Place is where a setting stands.
+// Place is the position of a setting in the file, or its variable.
 type Place struct {
 	File string `json:"file"`           // as the operator named it, or "environment"
 	Line int    `json:"line,omitempty"` // from 1; 0: about no line
@@ -24,7 +24,7 @@ type Place struct {
 // Fault is one thing wrong with the configuration.
 type Fault struct {
 	Place
-	What string `json:"what"` // what is wrong and what to do, in one line, without the value
+	What string `json:"what"` // what is wrong and what to do about it, in one line, without the value
 
 	Denied bool `json:"-"` // this user may not look at it: for the one whom the server runs as it may be right
 	Starts bool `json:"-"` // the server starts with it
@@ -58,7 +58,7 @@ func (f *Faults) add(at Place, format string, args ...any) {
 	*f = append(*f, Fault{Place: at, What: fmt.Sprintf(format, args...)})
 }
 
-// note adds what err says, if it is one.
+// note adds err as a fault, unless err is nil.
 func (f *Faults) note(at Place, err error) {
 	if err != nil {
 		*f = append(*f, Fault{Place: at, What: err.Error(), Denied: errors.Is(err, fs.ErrPermission)})
@@ -82,8 +82,8 @@ func (f Faults) err() error {
 	return f
 }
 
-// nearest is the candidate that s was probably meant to be, or empty. A candidate that s is a
-// misspelt beginning of counts, so "tokn" finds "token_file". In a short word one letter may be wrong, in others two.
+// nearest returns the candidate that s was probably meant to be, or empty. A candidate that s is a misspelt beginning
+// of counts, so "tokn" finds "token_file". In a short word one letter may be wrong, in others two.
 func nearest(s string, candidates []string) string {
 	best, dist := "", 3
 	if len(s) < 4 {
@@ -105,7 +105,7 @@ func hint(s string, candidates []string) string {
 	return ""
 }
 
-// distance is the number of single-byte edits that make c of s, or a beginning of c at the price of one.
+// distance returns how many single-byte edits turn s into c, or turn it into a beginning of c, which costs one more.
 func distance(s, c string) int {
 	row := make([]int, len(c)+1) // row[j]: edits from s[:i] to c[:j]
 	for j := range row {

@@ -23,7 +23,7 @@ const (
 	envPrefix = "HERMES_CONNECTOR_"
 	envFile   = envPrefix + "CONFIG" // names the file if no flag does
 
-	// activeHelp is set by shells that ask for completions. It is no setting of ours.
+	// activeHelp is a variable that shells set when they ask for completions. It is not a setting of ours.
 	activeHelp = envPrefix + "ACTIVE_HELP"
 )
 
@@ -42,17 +42,17 @@ type Source struct {
 	Path string
 	// Found says that this program found Path itself: the file is not read if it is another user's.
 	Found bool
-	// DataDir is the data folder that a flag gives, in place of data_dir; empty: no flag does.
+	// DataDir is the data folder given by a flag, which replaces data_dir; empty: there was no flag.
 	DataDir string
-	// Draft, when not nil, is judged in place of the file at Path, which need not exist.
+	// Draft, unless nil, is judged in place of the file at Path, which need not exist.
 	Draft []byte
 	// Pending holds, by path, what will stand in files that Draft names and that do not exist yet.
 	Pending map[string]relay.Secret
 	// Env is the environment, as from os.Environ. A variable set to nothing counts as absent.
 	Env []string
-	// Networks are the platforms a bot may be of.
+	// Networks are the platforms that a bot may be on.
 	Networks []platforms.Network
-	// Shard names the shard whose configuration is wanted; empty: the file's own.
+	// Shard names the shard whose configuration is wanted; empty: that of the node.
 	Shard string
 }
 
@@ -127,7 +127,7 @@ func (l *loader) load(path string, data []byte, src Source) bool {
 	return path == "" || l.cfg.File != "" && l.cfg.DataDir != "" // else it cannot be read, or says nothing of use
 }
 
-// File is the path that Load would read; empty: there is no file.
+// File returns the path that Load would read; empty: there is no file.
 func File(src Source) string {
 	l := newLoader(src)
 	path, _ := l.read(src)
@@ -167,12 +167,12 @@ func newLoader(src Source) *loader {
 	return l
 }
 
-// read finds and reads the file. An empty path means that there is none.
+// read finds and reads the file. path is empty if there is none.
 func (l *loader) read(src Source) (path string, data []byte) {
 	given := cmp.Or(src.Path, l.env[envFile])
 	candidates := []string{given}
 	if given == "" {
-		home := filepath.Join(l.folder("XDG_CONFIG_HOME", ".config"), fileName) // without a home folder it is the first candidate again
+		home := filepath.Join(l.folder("XDG_CONFIG_HOME", ".config"), fileName) // without a home folder this equals the first candidate
 		candidates = []string{fileName, home, systemFile}
 	}
 	for _, c := range candidates {
@@ -262,10 +262,10 @@ func (l *loader) section(s item) {
 	}
 }
 
-// unknownKey reports a key that is no setting, and says what was probably meant.
+// unknownKey reports a key that is not a setting, and suggests a similar one.
 func (l *loader) unknownKey(it item) {
 	head, last := it.path[0], it.path[min(len(it.path)-1, 1)]
-	var here []string // the keys of that section
+	var here []string // the keys of the section
 	for _, s := range l.settings {
 		if len(it.path) == 1 && s.section == "" || len(it.path) > 1 && s.section == head {
 			here = append(here, s.key)
@@ -289,7 +289,7 @@ func (l *loader) unknownKey(it item) {
 	}
 }
 
-// defaults fills in what neither the file nor a variable set.
+// defaults sets the settings that neither the file nor a variable set.
 func (l *loader) defaults() {
 	fill := func(path string, set func(string) error, value string) {
 		if _, given := l.places[path]; given {
@@ -326,8 +326,8 @@ func (l *loader) defaults() {
 	l.closedToOthers()
 }
 
-// closedToOthers refuses a database or a vault's key in the data folder whose mode lets other users read or change it, even
-// if the folder keeps them out: a copy of the folder may lie where they get in, and keeps the modes.
+// closedToOthers refuses a database or a vault's key in the data folder whose mode lets other users read or change it,
+// even if they cannot enter the folder: a copy of the folder keeps the modes, and may lie where they can.
 func (l *loader) closedToOthers() {
 	for _, f := range [][2]string{{"database", l.cfg.Database()}, {"vault's key", l.cfg.OwnKey()}} {
 		st, err := os.Stat(f[1])
@@ -344,7 +344,7 @@ func (l *loader) closedToOthers() {
 	}
 }
 
-// folder is $name/hermes-connector, or ~/under/hermes-connector if $name is not set; empty without a home folder.
+// folder returns $name/hermes-connector, or ~/under/hermes-connector if $name is not set; empty without a home folder.
 func (l *loader) folder(name, under string) string {
 	root := l.env[name]
 	if !filepath.IsAbs(root) {
@@ -356,7 +356,7 @@ func (l *loader) folder(name, under string) string {
 	return filepath.Join(root, "hermes-connector")
 }
 
-// abs is the absolute form of the path v, which may begin with ~ or be relative to base.
+// abs returns the absolute form of the path v, which may begin with ~ or be relative to base.
 func (l *loader) abs(v string) (string, error) {
 	if v == "" {
 		return "", errors.New("is empty")
@@ -395,7 +395,7 @@ func (l *loader) plainHTTP() {
 
 // unknownEnv reports variables with our prefix that set nothing.
 func (l *loader) unknownEnv() {
-	known := []string{envFile[len(envPrefix):]} // without the prefix, which would make all of them near
+	known := []string{envFile[len(envPrefix):]} // without the prefix, which would make all names similar
 	for _, s := range l.settings {
 		known = append(known, s.env()[len(envPrefix):])
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// Line is where a key, or the header of a section, stands in a file.
+// Line is the position of a key, or of the header of a section, in a file.
 type Line struct {
 	Path   string // section.key, or the section
 	Header bool
@@ -14,7 +14,8 @@ type Line struct {
 	Text   string // the value, as a variable would spell it
 }
 
-// Outline is where everything stands in a file, [[bots]] and [[shard]] last, each with its header; nil for a file with a fault.
+// Outline returns the position of every key, those of [[bots]] and [[shard]] last, each table with its header; nil for
+// a file with a fault.
 func Outline(data []byte) (all []Line) {
 	var faults Faults
 	p := parser{faults: &faults, seen: make(map[string]Place)}

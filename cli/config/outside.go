@@ -9,8 +9,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/guard"
 )
 
-// Guard makes the guard of requests to addresses that gateways name (wake URLs, files), and to those of reply_url and
-// [notify]. It refuses the server's own: listeners are where the server listens, or would, HOST:PORT each, or nothing.
+// Guard returns the guard for requests to addresses that gateways name (wake URLs, files), to reply_url and to
+// [notify]. The guard refuses the server's own ports. listeners are the addresses that the server listens on or would
+// listen on, as HOST:PORT; empty ones are ignored.
 func (c *Config) Guard(listeners ...string) *guard.Guard {
 	o := guard.Options{Allow: c.Wake.Allow}
 	for _, l := range listeners {
@@ -25,7 +26,8 @@ func (c *Config) Guard(listeners ...string) *guard.Guard {
 	return guard.New(o)
 }
 
-// Outside is nil, or why g refuses requests to the URL raw, with what to write under [wake] if that would allow them.
+// Outside checks whether g allows requests to the URL raw. If a line under [wake] would allow it, the error gives that
+// line.
 func Outside(g *guard.Guard, raw string) error {
 	_, err := g.CheckURL(raw)
 	u, parseErr := url.Parse(raw)

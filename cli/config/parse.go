@@ -9,7 +9,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// item is one key with its value, or the header of a section. One from a variable has a place and a text.
+// item is a key with its value, or the header of a section. A value from a variable has only a place and a text.
 type item struct {
 	at   Place
 	path []string
@@ -30,14 +30,14 @@ type parser struct {
 	faults *Faults
 	ast    unstable.Parser
 	prefix []string         // the section the next keys belong to
-	table  *rawTable        // what the next keys belong to; nil: a section
-	seen   map[string]Place // of a key or section, where it stands first
+	table  *rawTable        // the table to which the next keys belong; nil: a section
+	seen   map[string]Place // where each key or section stands first
 
-	items  []item // all but those of tables
+	items  []item // all items except those in tables
 	tables []*rawTable
 }
 
-// named are the tables with that name.
+// named returns the tables with that name.
 func (p *parser) named(name string) (all []*rawTable) {
 	for _, t := range p.tables {
 		if t.name == name {
@@ -47,8 +47,8 @@ func (p *parser) named(name string) (all []*rawTable) {
 	return all
 }
 
-// parse reads a TOML file. What breaks the file's own grammar is a fault here: a key or a section
-// given twice, or a syntax error; then it returns false, and nothing else can be said about the file.
+// parse reads a TOML file. It adds faults for syntax errors, and for keys and sections that are given twice; then it
+// returns false, and the rest of the file is not known.
 func (p *parser) parse(data []byte) bool {
 	p.ast.Reset(data)
 	for p.ast.NextExpression() {
@@ -84,7 +84,7 @@ func (p *parser) parse(data []byte) bool {
 	return false
 }
 
-// withoutCodes is a message of the library's without the numbers of characters that it shows anyway: U+002E '.'.
+// withoutCodes returns a message of the library's without the numbers of characters that it shows anyway: U+002E '.'.
 func withoutCodes(message string) string {
 	words := strings.Fields(message)
 	for i := len(words) - 2; i >= 0; i-- {
@@ -95,7 +95,7 @@ func withoutCodes(message string) string {
 	return strings.Join(words, " ")
 }
 
-// item is the key of n, without its value.
+// item returns the key of n, without its value.
 func (p *parser) item(prefix []string, n *unstable.Node) item {
 	it := item{path: slices.Clip(prefix), kind: n.Kind, at: Place{File: p.file}}
 	for key := n.Key(); key.Next(); {

@@ -22,13 +22,13 @@ import (
 
 const botsSection, shardSection = "bots", "shard"
 
-// manyTables are what a file may have several of.
+// manyTables are the tables that a file may have several of.
 var manyTables = []string{botsSection, shardSection}
 
-// unbound is what strangers are told unless the operator has other words.
+// unbound is the answer to strangers, unless the operator has set another one.
 const unbound = "I do not know you yet. Whoever runs me gets a code for you with `hermes-connector link NAME`. Send it to me like this: `/link CODE`"
 
-// wants are the types that a setting may have in the file, as people say them.
+// wants says how people read the types that a setting may have in the file.
 var wants = map[unstable.Kind]string{
 	text: "text in quotes", flag: "true or false", number: "a whole number", list: `a list such as ["a", "b"]`,
 }
@@ -40,11 +40,11 @@ const (
 
 // setting is one key of the file and its variable. It is declared once, in loader.declare.
 type setting struct {
-	section string // empty: above all sections
+	section string // empty: the key stands above all sections
 	key     string
-	mode    identity.Mode // in which it does something; empty: in all
+	mode    identity.Mode // the mode of [identity] in which the setting has an effect; empty: all
 	want    unstable.Kind // a key of wants
-	def     string        // in the spelling of a variable; empty: set by loader.defaults, or absent
+	def     string        // the default, spelled as in a variable; empty: loader.defaults sets it, or there is none
 	help    string
 	set     func(value string) error
 }
@@ -60,7 +60,7 @@ func (s setting) env() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.path(), ".", "_"))
 }
 
-// declare is every key outside [[bots]], with the field of l.cfg that it sets.
+// declare returns every key outside [[bots]], each with a function that sets its field of l.cfg.
 func (l *loader) declare() []setting {
 	c := &l.cfg
 	return []setting{
@@ -120,12 +120,12 @@ func (l *loader) declare() []setting {
 	}
 }
 
-// sections are the names a [section] may have.
+// sections returns the names a [section] may have.
 func sections() []string {
 	return []string{"delivery", "tls", "identity", "wake", "outbox", "replies", "media", "metrics", "web", "agents", "notify", "cluster", "log", "backup", "vault"}
 }
 
-// botKeys are the keys every bot has, whatever its network.
+// botKeys returns the keys every bot has, whatever its network.
 func botKeys() []platforms.Key {
 	return []platforms.Key{
 		{Name: "platform", Help: "the chat network"},
@@ -140,7 +140,7 @@ func into[T any](field *T, parse func(string) (T, error)) func(string) error {
 	}
 }
 
-// path makes a reader of the path of a file or folder that need not be there; check judges one that is.
+// path returns a reader for the path of a file or folder. If there is one at that path, check judges it.
 func (l *loader) path(check func(string, os.FileInfo) error) func(string) (string, error) {
 	return func(v string) (string, error) {
 		path, err := l.abs(v)
@@ -151,7 +151,7 @@ func (l *loader) path(check func(string, os.FileInfo) error) func(string) (strin
 	}
 }
 
-// OthersMay are the bits of a mode by which users beside the owner and the group read or change something.
+// OthersMay are the mode bits that let users other than the owner and the group read or change something.
 const OthersMay = 0o006
 
 // folder judges the data folder.
@@ -165,7 +165,7 @@ func folder(_ string, st os.FileInfo) error {
 	return nil
 }
 
-// person reads whom [notify] tells.
+// person reads the person whom [notify] tells.
 func (l *loader) person(v string) error {
 	platform, user, ok := strings.Cut(v, ":")
 	i := slices.IndexFunc(l.networks, func(n platforms.Network) bool { return string(n.Name) == platform })
@@ -199,7 +199,7 @@ func (l *loader) credential(name string) (string, error) {
 	return name, nil
 }
 
-// Reason is what the system said, without the path: it may be a token in the wrong place.
+// Reason returns the system's error without the path: somebody may have put a token where a path belongs.
 func Reason(err error) error {
 	if pe, ok := errors.AsType[*os.PathError](err); ok {
 		return pe.Err
@@ -210,7 +210,7 @@ func Reason(err error) error {
 // Reference describes every key, with its default and its meaning, section by section.
 func Reference(networks []platforms.Network) string {
 	var b strings.Builder
-	rows := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0) // of the section
+	rows := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0) // one section's rows
 	row := func(key, def, help string) {
 		if def != "" {
 			help += " (default " + def + ")"

@@ -58,7 +58,7 @@ func (l *loader) exists(v string) bool {
 	return err == nil
 }
 
-// SecretFile is the credential in a file that no other user can read.
+// SecretFile returns the credential in a file that no other user can read.
 func SecretFile(path string) (none relay.Secret, err error) {
 	if st, e := os.Stat(path); e == nil {
 		err = private(path, st)

@@ -26,7 +26,7 @@ type Shard struct {
 	Weight float64 // above 0: how much it has to do, beside the others
 }
 
-// Led are the shards that this node may lead.
+// Led returns the shards that this node may lead.
 func (c *Config) Led() []Shard {
 	if len(c.Shards) == 0 {
 		return []Shard{{c, 1}}
@@ -34,7 +34,7 @@ func (c *Config) Led() []Shard {
 	return c.Shards
 }
 
-// OneOf is the shard's name, if it is one of several; else empty.
+// OneOf returns the shard's name if there are several shards; otherwise it is empty.
 func (c *Config) OneOf() string {
 	if c.Prefix == "" {
 		return ""
@@ -104,7 +104,7 @@ func (l *loader) shards(raws []*rawTable, src Source) {
 	}
 }
 
-// shard judges one of them.
+// shard checks one [[shard]] table.
 func (l *loader) shard(raw *rawTable, src Source) {
 	values := make(map[string]item)
 	for _, it := range raw.items {
@@ -175,7 +175,7 @@ func (l *loader) shard(raw *rawTable, src Source) {
 	l.namedVars = append(l.namedVars, in.namedVars...)
 }
 
-// inherit begins a shard's configuration with what it has in common with all of the node's.
+// inherit sets those parts of a shard's configuration that all shards of the node share.
 func (c *Config) inherit(n *Config, name string, dsn relay.Secret) {
 	c.Shard, c.Prefix, c.DataDir, c.DataDirGiven = name, "/s/"+name, filepath.Join(n.DataDir, "shards", name), n.DataDirGiven
 	c.Listen, c.Insecure, c.TrustedProxies, c.TLS, c.MetricsListen, c.Web.Listen = n.Listen, n.Insecure, n.TrustedProxies, n.TLS, n.MetricsListen, n.Web.Listen
@@ -197,7 +197,7 @@ func (f *Faults) apart(one, other *Config) {
 	}
 }
 
-// regular is the text of the file at path, if it is fit for a configuration. found: its user did not name it.
+// regular returns the text of the file at path, if it may serve as a configuration. found: nobody named the file.
 func regular(path string, found bool) ([]byte, error) {
 	st, err := os.Stat(path)
 	switch {
@@ -217,7 +217,7 @@ func regular(path string, found bool) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// At is the part of a public address below which a shard is reached: the host, and the path in front of its own.
+// At splits a public address into the host and the path under which the shards' own paths begin.
 func At(address string) (host, path string) {
 	u, err := url.Parse(address)
 	if err != nil {

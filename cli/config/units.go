@@ -66,7 +66,7 @@ func parseHeader(v string) (string, error) {
 	return v, nil
 }
 
-// parseReply reads what people are told, which may be nothing; a text fits one message of any network.
+// parseReply reads a text for people, which may be empty. It fits one message of any network.
 func parseReply(v string) (string, error) {
 	if utf8.RuneCountInString(v) > 1000 {
 		return "", errors.New("want at most 1,000 characters")
@@ -85,14 +85,14 @@ func parseListen(v string) (string, error) {
 	return v, nil
 }
 
-// parseAdvertise reads the address of a listener.
+// parseAdvertise reads the address at which other nodes reach this one.
 func parseAdvertise(v string) (string, error) {
 	base, err := parseBase(v)
 	if err != nil {
 		return "", err
 	}
 	u, err := url.Parse(base)
-	if ip, no := netip.ParseAddr(u.Hostname()); no == nil && ip.IsUnspecified() {
+	if ip, invalid := netip.ParseAddr(u.Hostname()); invalid == nil && ip.IsUnspecified() {
 		err = errors.New("that is every address and none: write the one by which the other nodes reach this one")
 	} else if u.Path != "" {
 		err = errors.New("the address must not have a path: it is the listener's own")
@@ -114,13 +114,13 @@ func parseBase(v string) (string, error) {
 	return strings.TrimRight(v, "/"), nil
 }
 
-// parsePublicURL cuts the /relay that a gateway appends itself.
+// parsePublicURL also cuts /relay, which a gateway appends itself.
 func parsePublicURL(v string) (string, error) {
 	u, err := parseBase(v)
 	return strings.TrimRight(strings.TrimSuffix(u, "/relay"), "/"), err
 }
 
-// parseEndpoint checks an address that is called as it stands; it may have a query.
+// parseEndpoint checks an address that is called exactly as given; it may have a query.
 func parseEndpoint(v string) (string, error) {
 	base, _, _ := strings.Cut(v, "?")
 	if _, err := parseBase(base); err != nil {
@@ -192,7 +192,7 @@ func parseAge(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// within is parse with bounds; outside is what is said of a value beyond them.
+// within adds bounds to parse. outside is the error for a value beyond them.
 func within[T cmp.Ordered](parse func(string) (T, error), least, most T, outside string) func(string) (T, error) {
 	return func(s string) (T, error) {
 		v, err := parse(s)
@@ -212,7 +212,7 @@ func parseNetworks(v string) ([]netip.Prefix, error) {
 			continue
 		}
 		if ip, err := netip.ParseAddr(part); err == nil && ip.Zone() == "" {
-			ip = ip.Unmap() // as callers' addresses are
+			ip = ip.Unmap() // callers' addresses are unmapped, too
 			out = append(out, netip.PrefixFrom(ip, ip.BitLen()))
 			continue
 		}
@@ -231,8 +231,8 @@ func parseNetworks(v string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// unquoted is the value of a variable without the quotes and brackets of the file, which errors show and which some
-// readers of environment files leave where they are.
+// unquoted removes the quotes and brackets of the configuration file from a variable's value. Error messages show
+// values with them, and some readers of environment files do not remove them.
 func unquoted(v string, want unstable.Kind) string {
 	if inner, ok := strings.CutPrefix(v, "["); ok && want == list && strings.HasSuffix(inner, "]") {
 		return strings.NewReplacer(`"`, "", "'", "").Replace(strings.TrimSuffix(inner, "]"))

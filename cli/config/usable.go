@@ -64,7 +64,7 @@ func (c *Config) Outdated(now time.Time) error {
 	_, leaf, err := c.TLS.Certificate()
 	var what string
 	switch {
-	case err != nil: // Unusable says so
+	case err != nil: // Unusable reports this
 		return nil
 	case now.After(leaf.NotAfter):
 		what = "expired on " + leaf.NotAfter.Local().Format(time.DateOnly) + ": gateways refuse it"

@@ -35,7 +35,7 @@ func certificate(cfg *config.Config, m machine, now time.Time) finding.List {
 	return out
 }
 
-// dialled is the name that gateways dial this server itself by; empty: not known.
+// dialled returns the name that gateways dial, if they dial this server directly; empty: not known.
 func dialled(cfg *config.Config) string {
 	if cfg.PublicURL == "" {
 		host, _, _ := net.SplitHostPort(cfg.Listen)

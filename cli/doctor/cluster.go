@@ -17,7 +17,7 @@ const (
 	lostFor      = 30 * 24 * time.Hour
 )
 
-// cluster is what is wrong with the engine, the nodes, and who leads.
+// cluster returns the findings about the engine, the nodes, and the leaders.
 func (o *Options) cluster(ctx context.Context) finding.List {
 	seen, err := o.Cluster(ctx)
 	if err != nil {

@@ -16,8 +16,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
-// stopped looks for what is wrong if no server runs: in a copy of the database, and at the networks. If the database cannot be
-// read it asks the networks all the same, unless another program has it open: that one may be talking to them.
+// stopped looks for faults while no server runs: in a copy of the database, and at the networks. If the database cannot
+// be read, it still asks the networks, unless another program has the database open: that program may be connected to
+// them.
 func (o *Options) stopped(ctx context.Context) finding.List {
 	db, out := o.openCopy()
 	if db != nil {
@@ -35,8 +36,8 @@ func (o *Options) stopped(ctx context.Context) finding.List {
 	return append(out, manage.Examine(ctx, bots, nil)...)
 }
 
-// openCopy opens a copy of the database, whose file is gone as soon as it is closed. db is nil if there is no database, or if
-// it cannot be read: then out says why.
+// openCopy opens a copy of the database; closing it removes the file. db is nil if there is no database or it cannot be
+// read, and in the second case out says why.
 func (o *Options) openCopy() (db *store.DB, out finding.List) {
 	path := o.Config.Database()
 	st, err := os.Stat(path)
@@ -98,7 +99,7 @@ func ofDatabase(path string, err error) finding.List {
 	return finding.NotLookedAt.Alone(path, "the database cannot be opened: "+reason(err), "`hermes-connector serve` tells why")
 }
 
-// diagnose finds what is wrong in the records of db and at the networks.
+// diagnose finds faults in the records of db and at the networks.
 func (o *Options) diagnose(ctx context.Context, db *store.DB) (out finding.List) {
 	v, err := vault.Existing(ctx, db, o.Config.Vault.Key())
 	if err != nil && !errors.Is(err, vault.ErrNone) {

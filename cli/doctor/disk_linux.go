@@ -2,7 +2,7 @@ package doctor
 
 import "syscall"
 
-// diskOf is the file system that path lies in.
+// diskOf returns the file system that path lies in.
 func diskOf(path string) (disk, error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(path, &st); err != nil {
@@ -16,8 +16,8 @@ func diskOf(path string) (disk, error) {
 // mayWrite is nil if this process may make files in the folder, else why it may not.
 func mayWrite(folder string) error { return syscall.Access(folder, 3) } // W_OK and X_OK
 
-// held reports whether another process has locked the open database f for itself. If none has, this one holds a shared lock
-// until f is closed, and no server can start.
+// held reports whether another process has locked the open database f. If not, this process now holds a shared lock,
+// and no server can start until f is closed.
 func held(f uintptr) bool {
 	return syscall.Flock(int(f), syscall.LOCK_SH|syscall.LOCK_NB) == syscall.EWOULDBLOCK
 }

@@ -1,12 +1,12 @@
-// Package doctor finds what is wrong: with the configuration, the machine, the data folder, the way gateways come in by,
-// and, through the running server or a copy of the database, with bots and gateways. It changes nothing.
+// Package doctor finds faults: in the configuration, the machine, the data folder and the way gateways connect, and,
+// through the running server or a copy of the database, in bots and gateways. It changes nothing.
 //
 // Invariants:
 //
 //  1. Run returns within Within, whatever hangs; what could not be looked at is a finding.
 //  2. The database and its folder are only read. Records of a stopped server are read from a copy: opening a database
 //     changes it.
-//  3. No finding holds a credential or what people wrote.
+//  3. No finding contains a credential or what people wrote.
 package doctor
 
 import (
@@ -36,43 +36,43 @@ import (
 // It leaves room for a machine that is slow to start a program and to end it: with both, doctor takes five seconds.
 const Within = 4500 * time.Millisecond
 
-// Options are what Run looks at.
+// Options tell Run what to look at.
 type Options struct {
-	Config  *config.Config // as Glimpse gave it; nil: it cannot be read
+	Config  *config.Config // from Glimpse; nil: the configuration cannot be read
 	Faults  config.Faults
 	Offline bool // ask no network
-	// Guest is the command that sees what this user may not look at, where the configuration is another user's, and so is
-	// the server; empty: the server is this user's, or is to be.
+	// Guest is the command to run as the owner of the configuration and the server, when this user may not see
+	// everything; empty: both are this user's.
 	Guest string
 	// Server is the running server; nil: look for one in the data folder.
 	Server *admin.Client
-	Others []string     // data folders of other servers on this machine, as far as they are known
+	Others []string     // data folders of other servers on this machine that are known
 	Spools []string     // folders of MCP servers of this user
 	Limits store.Limits // of each gateway's buffer
-	// Start is the fix when no server runs: how the one of this configuration is started.
+	// Start is the fix when no server runs: the command that starts the server of this configuration.
 	Start string
 	// Check is the command that checks this configuration.
 	Check string
-	// Service makes a Service over db, a copy. v may be another vault than the one that sealed what is in it.
+	// Service makes a Service over db, which is a copy. v need not be the vault that sealed the values in it.
 	Service func(db *store.DB, v *vault.Vault) (*manage.Service, error)
 	// Cluster looks at the PostgreSQL that the nodes share; nil: this machine is alone.
 	Cluster func(context.Context) (cluster.Overview, error)
 	// Bots makes the configured bots, which do nothing until they are asked.
 	Bots func() ([]platforms.Bot, error)
 	Now  func() time.Time // nil means time.Now
-	// Nodes is how other nodes of the cluster judge the certificate at this one's advertise.
+	// Nodes is the TLS configuration with which other nodes check the certificate at this node's advertise.
 	Nodes *tls.Config
 
 	machine machine // tests replace parts of it
 }
 
-// Report is what was found.
+// Report is the result of Run.
 type Report struct {
 	Running  bool         `json:"running"`  // a server answered
 	Findings finding.List `json:"findings"` // the worst first
 }
 
-// check is one thing to look at.
+// check is one part of the examination.
 type check struct {
 	name  string // as people say it
 	limit time.Duration
@@ -82,7 +82,7 @@ type check struct {
 // Run looks at everything, side by side.
 func Run(ctx context.Context, o Options) Report {
 	r := look(ctx, o)
-	r.Findings = append(finding.List{}, r.Findings...) // a list in JSON too when there are none
+	r.Findings = append(finding.List{}, r.Findings...) // so that JSON has a list even when it is empty
 	return r
 }
 
@@ -96,7 +96,7 @@ func look(ctx context.Context, o Options) Report {
 	o.machine.guest, o.machine.start = o.Guest, o.Start
 	found := o.ofConfiguration()
 	if o.Config == nil {
-		if !slices.ContainsFunc(found, finding.Finding.Wrong) { // what is not looked at is all
+		if !slices.ContainsFunc(found, finding.Finding.Wrong) { // the list says only what was not looked at
 			return Report{Findings: found}
 		}
 		found.Add(finding.NotLookedAt, "the rest", "not checked: it needs a readable configuration", "fix the configuration first")
@@ -156,8 +156,8 @@ func look(ctx context.Context, o Options) Report {
 	return Report{Running: server != nil, Findings: finding.Merge(found, nil)}
 }
 
-// less is found without what only follows from something else in it: where the configuration's faults took bots away, that
-// they are missing; and where nothing is set up yet, all that setup makes.
+// less returns found without findings that only follow from others in it. If faults of the configuration removed bots,
+// the missing bots are left out; if nothing is set up yet, everything that setup makes is left out.
 func (o *Options) less(found finding.List) finding.List {
 	of := func(follows ...*finding.Kind) func(finding.Finding) bool {
 		return func(f finding.Finding) bool {
@@ -221,10 +221,10 @@ func run(ctx context.Context, checks []check) []finding.List {
 	return out
 }
 
-// grace is how long a check may take to speak after its time is up.
+// grace is how long a check has to answer after its time is up.
 const grace = 100 * time.Millisecond
 
-// ofConfiguration is what is wrong with the configuration. What host finds too, it says better.
+// ofConfiguration returns the findings about the configuration, without those that host describes better.
 func (o *Options) ofConfiguration() (out finding.List) {
 	for _, f := range o.Faults {
 		path := strings.ToLower(strings.TrimPrefix(f.Path, "HERMES_CONNECTOR_"))
@@ -255,14 +255,14 @@ func (o *Options) deniedFolder() bool {
 	return err != nil && !errors.Is(err, fs.ErrNotExist)
 }
 
-// running is the server that answers, and what it said at once.
+// running is the server that answered, with its first answer.
 type running struct {
 	client *admin.Client
 	first  manage.Diagnosis
 	o      *Options
 }
 
-// reach finds the running server. It is nil when there is none that answers, and then state says why.
+// reach finds the running server. It is nil if none answers, and then state says why.
 func (o *Options) reach(ctx context.Context) (s *running, state finding.List) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -293,7 +293,7 @@ func (o *Options) reach(ctx context.Context) (s *running, state finding.List) {
 	return &running{c, first, o}, first.Findings
 }
 
-// ask has the server ask the networks too.
+// ask makes the server ask the networks, too.
 func (s *running) ask(ctx context.Context) finding.List {
 	if s.o.Offline {
 		return nil

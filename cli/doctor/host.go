@@ -19,11 +19,11 @@ import (
 const (
 	diskIsLow  = 200 << 20 // bytes
 	inodesLow  = 1000
-	endsWithin = 14 * 24 * time.Hour // of a certificate
+	endsWithin = 14 * 24 * time.Hour // how long before its end a certificate is reported
 )
 
-// Host is what is wrong with the data folder, the disk, the key and the certificate, and what listens in the clear. It
-// costs little, and is what the running server looks at too.
+// Host returns the findings about the data folder, the disk, the key and the certificate, and about addresses that
+// listen without TLS. It is cheap: the running server calls it, too.
 func Host(cfg *config.Config, now time.Time) finding.List {
 	m := machine{}.orReal()
 	return append(host(cfg, m, now), inTheClear(cfg, m)...)
@@ -48,7 +48,7 @@ func folder(cfg *config.Config, m machine) (out finding.List) {
 	case err != nil:
 		return finding.NotLookedAt.Alone(dir, "the data folder cannot be read: "+reason(err), m.instead())
 	case !st.IsDir():
-		return nil // the configuration's fault
+		return nil // config reports this
 	}
 	if mode := st.Mode().Perm(); mode&config.OthersMay != 0 {
 		out.Add(finding.DataOpen, dir, fmt.Sprintf("others can read or change the data folder (mode %04o)", mode), "chmod 700 "+dir)
@@ -85,7 +85,7 @@ func folder(cfg *config.Config, m machine) (out finding.List) {
 	return append(out, found...)
 }
 
-// self is this process's user.
+// self returns the name of the user who runs this process.
 func self() string {
 	id := strconv.Itoa(os.Geteuid())
 	if u, err := user.LookupId(id); err == nil {
@@ -94,10 +94,11 @@ func self() string {
 	return id
 }
 
-// reason is what the system said, without the path.
+// reason returns the system's error without the path.
 func reason(err error) string { return config.Reason(err).Error() }
 
-// Meanwhile is how another node leads until a disk has room again, in the words of a fix; empty: this machine is alone.
+// Meanwhile returns the end of a fix for a full disk: how to let another node lead until there is room. It is empty if
+// this machine is alone.
 func Meanwhile(cfg *config.Config) string {
 	if !cfg.Cluster.On() {
 		return ""
@@ -127,7 +128,7 @@ func space(cfg *config.Config, m machine) (out finding.List) {
 	return out
 }
 
-// key judges the vault's key as it lies there. That it fits the database only a start can tell.
+// key judges the file of the vault's key. Whether the key fits the database shows only when the server starts.
 func key(v config.Vault, m machine) finding.List {
 	if !v.Passphrase.IsZero() {
 		return nil
@@ -135,7 +136,7 @@ func key(v config.Vault, m machine) finding.List {
 	return ofVault(v, m, vault.Try(v.Key()))
 }
 
-// ofVault says what an error of the vault means.
+// ofVault turns an error of the vault into a finding.
 func ofVault(v config.Vault, m machine, err error) finding.List {
 	about := v.KeyFile
 	switch {

@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// machine is what of the machine is looked at. The zero value of a field means the real one.
+// machine is how doctor sees the machine. A zero field means the real one.
 type machine struct {
 	proc   string                              // where the kernel shows processes
 	disk   func(path string) (disk, error)     // of the file system that path lies in
 	listen func(network, address string) error // whether a listener could be there
 	may    func(path string) error             // whether this process may write there
-	boxed  func() bool                         // whether this is a container of the server's own, with a network of its own as a rule
+	boxed  func() bool                         // whether this is a container for the server alone, usually with its own network
 	guest  string                              // as in Options
 	start  string                              // as in Options
 	copies []string                            // folders for a copy of the database; the first that is there is taken
 }
 
-// disk is a file system. Sizes are 0 where it has no such bound.
+// disk is a file system. A size of 0 means that there is no such limit.
 type disk struct {
 	kind         uint32 // of the kernel's numbers; 0: not known
 	free         uint64 // bytes that this user may fill
 	inodes, left uint64 // that there can be, and that are left
 }
 
-// instead is how to look at what this user may not look at.
+// instead returns the command that shows what this user may not see.
 func (m machine) instead() string {
 	if m.guest == "" {
 		return "run this command as the user the server runs as"
@@ -45,7 +45,7 @@ func (m machine) orReal() machine {
 	}
 	if m.boxed == nil {
 		m.boxed = func() bool {
-			first, _ := os.ReadFile(m.proc + "/1/cmdline") // there is none elsewhere
+			first, _ := os.ReadFile(m.proc + "/1/cmdline") // the file exists on Linux only
 			return strings.Contains(string(first), "hermes-connector\x00") && strings.Contains(string(first), "\x00serve\x00")
 		}
 	}

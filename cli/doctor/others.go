@@ -22,10 +22,10 @@ import (
 func foldersOfOthers(proc, database string) map[string]string {
 	out := make(map[string]string)
 	for _, p := range processes(proc, serves) {
-		if slices.Contains(p.open, database) { // which may have others: those of further shards
+		if slices.Contains(p.open, database) { // it may have other databases open: those of further shards
 			continue
 		}
-		for _, path := range p.open { // none of another user's, or of one that has just begun: whose data it has is not known
+		for _, path := range p.open { // empty for another user's process, and for one that has just begun
 			if filepath.Base(path) == filepath.Base(database) {
 				out[filepath.Dir(path)] = ": " + p.String()
 			}
@@ -34,8 +34,9 @@ func foldersOfOthers(proc, database string) map[string]string {
 	return out
 }
 
-// others finds other servers, by their processes and by the folders in o.Others, and bots of ours that they host too. server is
-// the one that answers us, which may be asked at another node's folder, too; nil: none does.
+// others finds other servers, by their processes and by the folders in o.Others, and those of our bots that they host
+// as well. server is the server that answered; in a cluster it may be reached through another node's folder, too. It is
+// nil if none did.
 func (o *Options) others(ctx context.Context, server *running) (out finding.List) {
 	folders := foldersOfOthers(o.machine.proc, o.Config.Database())
 	for _, folder := range o.Others {
@@ -46,7 +47,7 @@ func (o *Options) others(ctx context.Context, server *running) (out finding.List
 	var ours []platforms.Bot
 	if len(folders) > 0 && len(o.Config.Bots) > 0 {
 		if all, err := o.Bots(); err == nil {
-			ours = all[:min(len(all), len(o.Config.Bots))] // without that of the pages, which every server has
+			ours = all[:min(len(all), len(o.Config.Bots))] // without the bot of the pages, which every server has
 		}
 	}
 	names := slices.Sorted(maps.Keys(folders))
@@ -72,7 +73,7 @@ func (o *Options) others(ctx context.Context, server *running) (out finding.List
 	return out
 }
 
-// shared are those of our bots that the server with that data folder hosts too, as far as it says.
+// shared returns those of our bots that the server of that data folder hosts, too, if it says so.
 func shared(ctx context.Context, folder string, ours []platforms.Bot, server *running) (both []string) {
 	if len(ours) == 0 {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
 
-// ports finds what would keep the server from listening. It is asked only if no server runs here.
+// ports finds what would keep the server from listening. It is called only if no server runs here.
 func ports(cfg *config.Config, m machine) (out finding.List) {
 	for _, l := range cfg.Listeners() {
 		setting, addr := l.Setting, l.Addr
@@ -40,8 +40,8 @@ func ports(cfg *config.Config, m machine) (out finding.List) {
 	return out
 }
 
-// inTheClear finds listeners whose traffic others can read. In a container, insecure = true silences it: there the server must
-// listen on every address, and the container's settings decide which ports others reach.
+// inTheClear finds listeners whose traffic others can read. In a container, insecure = true turns this off: the server
+// must listen on every address there, and the container's settings decide which ports others reach.
 func inTheClear(cfg *config.Config, m machine) (out finding.List) {
 	if cfg.Insecure && m.boxed() {
 		return nil

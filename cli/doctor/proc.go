@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// process is a running process, as far as this user may see it.
+// process is a running process, with what this user may see of it.
 type process struct {
 	pid  int
 	args []string
@@ -48,8 +48,8 @@ func processes(proc string, pick func(args []string) bool) (out []process) {
 	return out
 }
 
-// serves reports whether args start a server of this program. Its file may have another name than usual: then it is that of
-// this process's file.
+// serves reports whether args start a server of this program. The program's file may have been renamed: the name of
+// this process's file counts, too.
 func serves(args []string) bool {
 	if len(args) == 0 || !strings.HasPrefix(filepath.Base(args[0]), "hermes-connector") && filepath.Base(args[0]) != filepath.Base(os.Args[0]) {
 		return false
@@ -85,7 +85,7 @@ func holder(proc, port string) string {
 	return "a program of another user"
 }
 
-// opener says in words which program has the file open; empty: it is not known.
+// opener names the program that has the file open; empty: not known.
 func opener(proc, file string) string {
 	for _, p := range processes(proc, func(args []string) bool { return len(args) > 0 }) {
 		if slices.Contains(p.open, file) {

@@ -15,13 +15,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
 
-// public calls base, the address that gateways dial, from this machine. It finds out whether this server answers there, and
-// whether WebSockets get through. running says that a server runs here, and run is what its /healthz names; empty: not
-// known. Certificates are checked against roots; nil means the system's.
+// public calls base, the address that gateways dial, from this machine. It finds out whether this server answers, and
+// whether WebSockets get through. running says whether a server runs here; run is the id that its /healthz shows
+// (empty: not known). Certificates are checked against roots; nil means the system's.
 func public(ctx context.Context, base string, running bool, run string, now time.Time, roots *x509.CertPool) finding.List {
 	client := &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{ // without $HTTP_PROXY: the direct way to the address is what is tested
+		Transport: &http.Transport{ // ignores $HTTP_PROXY, to test the direct way
 			DisableKeepAlives: true,
 			TLSClientConfig:   &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
 			TLSNextProto:      map[string]func(string, *tls.Conn) http.RoundTripper{}, // HTTP/1.1, as gateways speak it
@@ -63,8 +63,8 @@ func public(ctx context.Context, base string, running bool, run string, now time
 	return append(out, upgrades(ctx, client, base)...)
 }
 
-// advertised calls base, the address by which other nodes of a cluster reach this one, as they do. judge checks the
-// certificate there. run is what /healthz must name: that of this server, or of the leader that it hands through to.
+// advertised calls base, the address at which other nodes reach this one, as they do. judge checks the certificate. run
+// is the id that /healthz must show: that of this server, or of the leader to which it passes requests.
 func advertised(ctx context.Context, base, run string, judge *tls.Config) finding.List {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: judge}}
 	_, body, err := get(ctx, client, base+"/healthz", nil)

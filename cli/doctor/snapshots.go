@@ -19,8 +19,8 @@ const (
 	readable = 256 << 20
 )
 
-// Overdue is the finding that there is no recent snapshot. covered is the last time at which the newest snapshot held all of
-// the database; zero: there is no snapshot. born is when the database was made, if known.
+// Overdue returns the finding that there is no recent snapshot. covered is the last time at which the newest snapshot
+// held the whole database; zero: there is no snapshot. born is when the database was made, if known.
 func Overdue(cfg *config.Config, covered, born, now time.Time) finding.List {
 	const fix = "leave the server running overnight, or run `hermes-connector backup FILE`"
 	switch {

@@ -1,6 +1,6 @@
-// Package echo is a small gateway that answers every message with itself, and, if it is told to, shows what else
-// gateways do. `demo` runs it against the connector's own door, and the tests drive it; it speaks the wire a real
-// gateway speaks, with a real token over a real socket, and knows nothing of the connector's insides.
+// Package echo is a small gateway that answers every message with the same text. If it is told to, it also shows what
+// else gateways do. `demo` and the tests run it. It connects like a real gateway, with a real token over a real socket,
+// and uses none of the connector's insides.
 package echo
 
 import (
@@ -16,12 +16,12 @@ import (
 // Gateway is one gateway. Fill the exported fields, then Run it once.
 type Gateway struct {
 	client.Client
-	// Shows: it also does what gateways have done since August 2026: it fetches files and sends them back, and offers, by
-	// buttons, to edit and to react. Whatever it answers begins with a message.
+	// Shows: the gateway also does what gateways have done since August 2026: it fetches files and sends them back, and
+	// offers buttons to edit a message and to react. Each of its answers begins with a message.
 	Shows bool
 }
 
-// Run answers until ctx ends (then it returns nil), or the credential is refused.
+// Run answers until ctx ends (then it returns nil) or the credential is refused.
 func (g *Gateway) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -45,8 +45,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}
 }
 
-// handle answers a message first and acknowledges it then, as real gateways do. What a lost connection was asked for is not
-// asked for again: its message comes again.
+// handle answers a message and then acknowledges it, as real gateways do. If the connection is lost in between, handle
+// does not repeat the answer: the connector delivers the message again.
 func (g *Gateway) handle(ctx context.Context, a *answers, f wire.Frame) error {
 	in, ok := f.(wire.Inbound)
 	if !ok {
@@ -62,7 +62,7 @@ func (g *Gateway) handle(ctx context.Context, a *answers, f wire.Frame) error {
 	return g.Acknowledge(ctx, in.Buffer)
 }
 
-// refused reports whether the connector has answered that it does not do it.
+// refused reports whether err is the connector's answer that it did not do what was asked.
 func refused(err error) bool {
 	_, ok := errors.AsType[*relay.ActionError](err)
 	return ok

@@ -15,7 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// What can be chosen, by a button or in writing.
+// The choices, made by a button or in writing.
 const (
 	showEdit  = "edit"
 	showReact = "react"
@@ -24,46 +24,46 @@ const (
 		"\", to see what else gateways do."
 )
 
-// transferTime bounds the fetch of one file, and its way back.
+// transferTime bounds the download of one file, and its upload.
 const transferTime = 30 * time.Second
 
-// chat is what the gateway knows of one.
+// chat is what the gateway remembers of a chat.
 type chat struct {
 	last    relay.MessageID // of the person's messages
 	offered bool            // buttons stand there
 }
 
-// answers are how the gateway answers: with the event itself, or by showing what else gateways do.
+// answers makes the gateway's answers: the same text, or a demonstration of what else gateways do.
 type answers struct {
 	*client.Client
-	asked int // requests so far
-	chats map[relay.Chat]chat
+	requests int // how many requests it has sent
+	chats    map[relay.Chat]chat
 }
 
 // repeat answers an event with itself.
 func (a *answers) repeat(ctx context.Context, ev relay.Event) error {
-	return a.says(ctx, ev, "echo: "+ev.Text)
+	return a.sendText(ctx, ev, "echo: "+ev.Text)
 }
 
-// said is a message to where the event came from.
-func said(ev relay.Event, text string) relay.Send {
+// textFor makes a message for the chat of the event.
+func textFor(ev relay.Event, text string) relay.Send {
 	m := meta(ev)
 	m.Notify = true
 	return relay.Send{Chat: ev.Source.ChatID, Content: text, ReplyTo: ev.MessageID, Meta: m}
 }
 
-// says sends a message to where the event came from.
-func (a *answers) says(ctx context.Context, ev relay.Event, text string) error {
-	return a.asks(ctx, ev, said(ev, text))
+// sendText sends a message to the chat of the event.
+func (a *answers) sendText(ctx context.Context, ev relay.Event, text string) error {
+	return a.request(ctx, ev, textFor(ev, text))
 }
 
-// asks sends a request about where the event came from.
-func (a *answers) asks(ctx context.Context, ev relay.Event, what relay.Action) error {
-	a.asked++
+// request sends a request about the chat of the event.
+func (a *answers) request(ctx context.Context, ev relay.Event, what relay.Action) error {
+	a.requests++
 	return a.Ask(ctx, ev.Source.Platform, what)
 }
 
-// meta is what is said beside an action where the event came from.
+// meta returns the metadata of an action in the chat of the event.
 func meta(ev relay.Event) relay.Metadata {
 	return relay.Metadata{ThreadID: ev.Source.ThreadID, Scope: ev.Source.Scope}
 }
@@ -88,8 +88,8 @@ func (a *answers) show(ctx context.Context, ev relay.Event) error {
 	}
 	if err == nil && !c.offered {
 		c.offered = true
-		err = a.asks(ctx, ev, relay.Prompt{
-			Chat: ev.Source.ChatID, Content: offer, Kind: "choice", PromptID: "demo-" + strconv.Itoa(a.asked), Meta: meta(ev),
+		err = a.request(ctx, ev, relay.Prompt{
+			Chat: ev.Source.ChatID, Content: offer, Kind: "choice", PromptID: "demo-" + strconv.Itoa(a.requests), Meta: meta(ev),
 			Options: []relay.PromptOption{{ID: showEdit, Label: "Edit a message"}, {ID: showReact, Label: "React to mine"}},
 		})
 	}
@@ -99,11 +99,11 @@ func (a *answers) show(ctx context.Context, ev relay.Event) error {
 
 // edit says something and then something else in the same message.
 func (a *answers) edit(ctx context.Context, ev relay.Event) error {
-	res, err := a.Act(ctx, ev.Source.Platform, said(ev, "This is what I wrote first."))
+	res, err := a.Act(ctx, ev.Source.Platform, textFor(ev, "This is what I wrote first."))
 	if err != nil {
 		return err
 	}
-	return a.asks(ctx, ev, relay.Edit{
+	return a.request(ctx, ev, relay.Edit{
 		Chat: ev.Source.ChatID, Message: res.MessageID, Content: "This is what I wrote afterwards, in place of the first.", Meta: meta(ev),
 	})
 }
@@ -111,29 +111,29 @@ func (a *answers) edit(ctx context.Context, ev relay.Event) error {
 // react reacts to the person's last message.
 func (a *answers) react(ctx context.Context, ev relay.Event, last relay.MessageID) error {
 	if last == "" {
-		return a.says(ctx, ev, "Write something first: I react to your last message.")
+		return a.sendText(ctx, ev, "Write something first: I react to your last message.")
 	}
-	if _, err := a.Act(ctx, ev.Source.Platform, said(ev, "Look at your last message.")); err != nil {
+	if _, err := a.Act(ctx, ev.Source.Platform, textFor(ev, "Look at your last message.")); err != nil {
 		return err
 	}
-	return a.asks(ctx, ev, relay.React{Chat: ev.Source.ChatID, Message: last, Emoji: "👍", Meta: meta(ev)})
+	return a.request(ctx, ev, relay.React{Chat: ev.Source.ChatID, Message: last, Emoji: "👍", Meta: meta(ev)})
 }
 
-// sendBack answers with what the event says, and with its files.
+// sendBack sends back the event's text and files.
 func (a *answers) sendBack(ctx context.Context, ev relay.Event) error {
 	words := ev.Text
 	if words == "" {
 		words = "a file"
 	}
-	if err := a.says(ctx, ev, "echo: "+words); err != nil {
+	if err := a.sendText(ctx, ev, "echo: "+words); err != nil {
 		return err
 	}
 	for _, m := range ev.Media {
 		at, err := a.carry(ctx, m)
 		if err != nil && ctx.Err() == nil {
-			err = a.says(ctx, ev, "A file did not come through: "+err.Error())
+			err = a.sendText(ctx, ev, "A file did not come through: "+err.Error())
 		} else if err == nil {
-			err = a.asks(ctx, ev, relay.SendMedia{
+			err = a.request(ctx, ev, relay.SendMedia{
 				Chat: ev.Source.ChatID, Kind: kindOf(m), SourceURL: at, Filename: m.Filename, ReplyTo: ev.MessageID, Meta: meta(ev),
 			})
 		}
@@ -144,7 +144,7 @@ func (a *answers) sendBack(ctx context.Context, ev relay.Event) error {
 	return nil
 }
 
-// kindOf is a file's kind as an action names it.
+// kindOf returns a file's kind as an action names it.
 func kindOf(m relay.Media) string {
 	if m.Kind == string(relay.TypePhoto) {
 		return "image"
@@ -157,7 +157,7 @@ func (a *answers) carry(ctx context.Context, m relay.Media) (at string, err erro
 	ctx, cancel := context.WithTimeout(ctx, transferTime)
 	defer cancel()
 	base := a.Media()
-	if !strings.HasPrefix(m.URL, base+"/") { // the bearer is for our connector alone
+	if !strings.HasPrefix(m.URL, base+"/") { // only our connector may see the bearer
 		return "", fmt.Errorf("%s is none of the connector's addresses", m.URL)
 	}
 	content, err := a.call(ctx, http.MethodGet, m.URL, nil)
@@ -175,7 +175,7 @@ func (a *answers) carry(ctx context.Context, m relay.Media) (at string, err erro
 	return base + "/" + up.ID, nil
 }
 
-// call makes one request of the media route, and returns what it answers.
+// call makes a request to the media route, and returns the body of the answer.
 func (a *answers) call(ctx context.Context, method, address string, body []byte) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// searchPath is where programs are looked for, inside and outside of a cage.
+	// searchPath is where programs are looked up, inside and outside of a cage.
 	searchPath = "/usr/local/bin:/usr/bin:/bin"
 	// inThread is the thread's folder as a caged program sees it.
 	inThread = "/thread"
@@ -29,15 +29,16 @@ const (
 	guardFile = 4
 )
 
-// guarded starts what follows with somebody beside it who ends their group when the runner is killed. Bwrap dies with its parent, but
-// killed while it makes a cage it leaves a process of that group behind that waits for ever. Shells set variables of their own.
+// guarded is the beginning of a command line: it starts the rest, and a second process that ends their process group
+// when the runner is killed. Bwrap dies with its parent, but if it is killed while it makes a cage, it leaves a process
+// of that group that waits for ever. Shells set variables of their own.
 var guarded = []string{
 	"/bin/sh", "-c", fmt.Sprintf(`{ read -r _; kill -9 0; } <&%d %d>&- >/dev/null 2>&1 & exec /usr/bin/env -i "$@" %[1]d<&-`, guardFile, infoFile), "sh",
 }
 
 // The limits of a run. Of time it may use as much as it may take.
 const (
-	maxMemory    = 512 << 20 // bytes of addresses, of one process
+	maxMemory    = 512 << 20 // bytes of address space of one process
 	maxProcesses = 64
 	maxFileSize  = 64 << 20 // bytes
 	maxTmp       = 64 << 20 // bytes of all files in /tmp
@@ -49,7 +50,8 @@ type Tools struct {
 	bwrap, prlimit string
 }
 
-// FindTools finds and tries what it takes to run the handlers of c. The error says what to install, or what to change.
+// FindTools finds and tries the programs that are needed to run the handlers of c. The error says what to install or to
+// change.
 func FindTools(ctx context.Context, c *Config) (Tools, error) {
 	var t Tools
 	var err error
@@ -96,7 +98,7 @@ func recent(said string) bool {
 	return major > 0 || minor >= 8
 }
 
-// environment is all that a run of h is told beside its payload.
+// environment returns all that a run of h is told beside its payload.
 func (h *Handler) environment(thread string) []string {
 	env := []string{"PATH=" + searchPath, "LANG=C.UTF-8", "HANDLER_THREAD_ID=" + thread}
 	if h.Agent {
@@ -105,8 +107,8 @@ func (h *Handler) environment(thread string) []string {
 	return env
 }
 
-// command is the command line and the environment that run h in its thread, whose folder is dir. Bwrap is given nothing in its
-// own environment: the caged program can read that.
+// command returns the command line and the environment that run h in its thread, whose folder is dir. Bwrap itself gets
+// an empty environment, because the caged program can read it.
 func (t Tools) command(h *Handler, thread, dir string) (argv, env []string) {
 	limits := []string{
 		t.prlimit, fmt.Sprintf("--cpu=%d", int(math.Ceil(h.Timeout.Seconds()))), fmt.Sprintf("--as=%d", maxMemory), fmt.Sprintf("--fsize=%d", maxFileSize), "--core=0",
@@ -143,12 +145,12 @@ func (t Tools) command(h *Handler, thread, dir string) (argv, env []string) {
 	return append(argv, h.Run...), []string{}
 }
 
-// resolver are what name servers, certificates and host names are found by.
+// resolver lists the files by which name servers, certificates and host names are found.
 var resolver = []string{
 	"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted", "/etc/ca-certificates",
 }
 
-// systemFolders are where the machine's programs and libraries are, beside /usr.
+// systemFolders are the folders of the machine's programs and libraries, beside /usr.
 var systemFolders = []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
 
 // system shows the machine's programs, as they are reached here.
@@ -170,7 +172,7 @@ func system() []string {
 // view is a path that a cage shows.
 type view struct{ how, path string }
 
-// views are the paths that the cage of h shows, the outer before the inner.
+// views returns the paths that the cage of h shows, the outer before the inner.
 func (h *Handler) views() (all []view) {
 	for _, p := range h.Read {
 		all = append(all, view{"--ro-bind", p})
@@ -198,15 +200,15 @@ func (c *Config) sound(h *Handler) error {
 	return nil
 }
 
-// ran is what came of a run.
+// ran is the result of a run.
 type ran struct {
 	output []byte
-	cause  string // why the output does not count, for the operator; empty: it does
+	cause  string // why the output does not count, for the operator; empty: it counts
 	killed bool   // it ended by a signal, or took too long
-	said   string // the end of what it said on stderr
+	said   string // the end of what the program wrote to stderr
 }
 
-// run runs h in its thread, whose folder is dir, and waits until nothing of it is left.
+// run runs h in its thread, whose folder is dir, and waits until all its processes have ended.
 func (t Tools) run(ctx context.Context, h *Handler, thread, dir string, stdin []byte) ran {
 	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
 	defer cancel()
@@ -236,14 +238,14 @@ func (t Tools) run(ctx context.Context, h *Handler, thread, dir string, stdin []
 	return r
 }
 
-// signalled is what bwrap's exit status, like a shell's, begins at when a signal has ended the program; beyond the last signal it
-// is the program's own, as 255 is ssh's.
+// signalled is the exit status, of bwrap as of a shell, that stands for signal 0 when a signal ended the program. A
+// status beyond the last signal is the program's own, such as 255 of ssh.
 const signalled, maxSignal = 128, 64
 
-// maxSaid is how much is kept of what a run says on stderr, in bytes.
+// maxSaid is how many bytes of a run's stderr are kept.
 const maxSaid = 2 << 10
 
-// capped keeps the first bytes of what is written. It is no buffer itself: one reads whatever there is, past Write.
+// capped keeps the first bytes that are written to it. It does not embed a buffer: a copy would read past Write.
 type capped struct {
 	kept []byte
 	most int

@@ -54,8 +54,8 @@ var (
 
 const maxName = 64 // bytes, of a handler and of a field
 
-// Load reads and judges the file at path. guarded are what no handler may see: where the credential and the runner's state
-// are. The error is config.Faults with all that is wrong.
+// Load reads and checks the file at path. guarded are paths that no handler may see: those of the credential and of the
+// runner's state. The error is config.Faults with everything that is wrong.
 func Load(path string, guarded ...string) (*Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -84,7 +84,7 @@ func Load(path string, guarded ...string) (*Config, error) {
 	return j.cfg, nil
 }
 
-// judge finds what is wrong with a file.
+// judge collects the faults of a file.
 type judge struct {
 	file, dir string
 	lines     map[string]int // by "2.payload.0.min": where it stands
@@ -92,7 +92,7 @@ type judge struct {
 	faults    config.Faults
 }
 
-// syntax is a fault of the file as a whole.
+// syntax returns a fault of the file as a whole.
 func (j *judge) syntax(err error) config.Faults {
 	if missing, ok := errors.AsType[*toml.StrictMissingError](err); ok {
 		var all config.Faults
@@ -157,7 +157,7 @@ func (j *judge) find(data []byte) {
 	}
 }
 
-// keyOf is the key of a node with its dots.
+// keyOf returns the key of a node with its dots.
 func keyOf(n *unstable.Node) string {
 	var parts []string
 	for key := n.Key(); key.Next(); {
@@ -166,7 +166,7 @@ func keyOf(n *unstable.Node) string {
 	return strings.Join(parts, ".")
 }
 
-// fault notes what is wrong with a key of the handler number i, which need not be there; without a key, with the handler.
+// fault notes a fault of a key of handler number i, which may be missing; without a key, a fault of the handler.
 func (j *judge) fault(i int, key, format string, args ...any) {
 	at := fmt.Sprintf("%d.%s", i, key)
 	for strings.Contains(at, ".") && j.lines[at] == 0 {
@@ -187,7 +187,7 @@ func (j *judge) all(list []handlerTOML) {
 	j.paths()
 }
 
-// one judges what a handler says by itself.
+// one checks one handler by itself.
 func (j *judge) one(i int, raw handlerTOML) *Handler {
 	h := &Handler{
 		Name: raw.Name, Run: raw.Run, Command: raw.Command, Network: raw.Network, Agent: raw.Agent, Peers: raw.Peers, Timeout: defaultTimeout,
@@ -260,7 +260,7 @@ func (j *judge) field(i, n int, raw fieldTOML, before []fieldTOML) Field {
 	return f
 }
 
-// bound is a bound of a field, nil if there is none.
+// bound returns a bound of a field; nil: there is none.
 func (j *judge) bound(i int, key string, k Kind, raw any) *big.Rat {
 	switch v := raw.(type) {
 	case nil:
@@ -321,10 +321,10 @@ func (j *judge) path(p string) string {
 	return filepath.Join(j.dir, p)
 }
 
-// hidden are the machine's own folders, whose like every cage has of its own.
+// hidden are folders of the machine that every cage has its own version of.
 var hidden = []string{"/proc", "/sys", "/dev"}
 
-// shown judges what a handler wants to see beside its thread's folder.
+// shown checks the paths that a handler wants to see beside its thread's folder.
 func (j *judge) shown(i int, key string, list []string) (out []string) {
 	for n, p := range list {
 		at, p := fmt.Sprintf("%s.%d", key, n), j.path(p)
@@ -393,7 +393,7 @@ func onePart(peer, name string) bool {
 	return ok && part != "" && !strings.Contains(part, ".")
 }
 
-// circle is a way from the first handler back to itself along way, in words; empty: there is none.
+// circle returns in words how the first handler of way calls itself through its peers; empty: it does not.
 func (j *judge) circle(way []*Handler) string {
 	last := way[len(way)-1]
 	for _, name := range last.Peers {
@@ -455,7 +455,7 @@ func under(path string, folders ...string) bool {
 	return slices.ContainsFunc(folders, func(f string) bool { return path == f || strings.HasPrefix(path, strings.TrimSuffix(f, "/")+"/") })
 }
 
-// resolved is path without links, as far as it is there, from the root.
+// resolved returns path without links, as far as it exists, from the root.
 func resolved(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs

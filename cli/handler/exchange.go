@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// What people read in place of an answer.
+// Texts that people read in place of an answer.
 const (
 	didNotWork  = "That did not work."
 	interrupted = "Interrupted; it may have been done. Send it again if it was not."
 )
 
-// errorStep is what the answer to a failed call waits for a multiple of, from the call on: so it does not tell by its time
-// whether there was no such peer, or whether it was quick to fail. A peer that is slow to fail shows that it is slow, but only to those
-// that may call it: no run of another is waited for, for none begins.
+// errorStep is the step to which the time of a failed call is rounded up, so that the time does not tell whether the
+// peer does not exist or failed quickly. A peer that fails slowly can be recognised, but only by those that may call
+// it. The wait holds up no other run, because none begins.
 const errorStep = 500 * time.Millisecond
 
 // Engine runs handlers for messages, one message at a time.
@@ -30,7 +30,7 @@ type Engine struct {
 	Seen func(Seen)
 }
 
-// Seen is a run that has ended, for whoever tries a handler.
+// Seen is a run that has ended, for somebody who tries a handler.
 type Seen struct {
 	Depth         int // among peers, from 0
 	Name          string
@@ -39,15 +39,15 @@ type Seen struct {
 	Stderr        string
 }
 
-// message is what somebody said, as far as it matters to a handler.
+// message is the part of an event that matters to a handler.
 type message struct {
 	conversation string // the gateway's session key
 	text         string
-	options      map[string]string // by name, of a command whose network has names for them; nil: there are none
+	options      map[string]string // by name, if the command's network names them; nil: it does not
 }
 
-// prepare finds the handler of a message and reads its payload. run says what the person reads, each a message of its own,
-// CommonMark; it is nil when nothing is to run, and instead is what they read then.
+// prepare finds the handler of a message and reads its payload. run returns what the person reads: messages, in
+// CommonMark. If nothing is to run, run is nil, and instead holds what the person reads.
 func (e *Engine) prepare(m message) (run func(context.Context) []string, instead []string) {
 	h, words := e.Config.find(m.text)
 	if h == nil {
@@ -82,7 +82,7 @@ func (e *Engine) prepare(m message) (run func(context.Context) []string, instead
 	}, nil
 }
 
-// mapped are the options in the order of the payload.
+// mapped returns the options in the order of the payload.
 func mapped(h *Handler, options map[string]string) (words []string) {
 	for _, f := range h.fields() {
 		if v, ok := options[f.Name]; ok {
@@ -107,16 +107,16 @@ type exchange struct {
 	runs   int
 }
 
-// spoken is what a handler says to whoever it runs for.
+// spoken is a text for the person for whom a handler runs.
 type spoken struct{ root, text string }
 
-// failure is why a handler gave no answer. It is the operator's to read.
+// failure is why a handler gave no answer. Only the operator reads it.
 type failure struct{ cause string }
 
 func (f failure) Error() string { return f.cause }
 
-// turn runs h until it has nothing more to say: once for what it is given, and once more for each answer of a peer. What was said
-// before a failure counts. halted: h wants to say nothing more.
+// turn runs h until it has nothing more to say: once with its payload, and once more for each answer of a peer.
+// Messages before a failure count. halted: h wants to say nothing more.
 func (x *exchange) turn(ctx context.Context, h *Handler, stdin []byte, thread string, depth int) (said []spoken, halted bool, err error) {
 	all, err := x.output(ctx, h, stdin, thread, depth)
 	if err != nil {
@@ -144,7 +144,7 @@ func (x *exchange) turn(ctx context.Context, h *Handler, stdin []byte, thread st
 	return said, false, nil
 }
 
-// output runs h, and an agent that misused it once more, and returns what it put out as fragments.
+// output runs h and returns its output as fragments. An agent that misused the format runs once more.
 func (x *exchange) output(ctx context.Context, h *Handler, stdin []byte, thread string, depth int) ([]fragment, error) {
 	r, err := x.run(ctx, h, stdin, thread, depth)
 	if err != nil {
@@ -233,8 +233,8 @@ func (x *exchange) run(ctx context.Context, h *Handler, stdin []byte, thread str
 	return r, nil
 }
 
-// call has a peer of h answer a fragment, and returns what h is given next: an element for each thing that the peer says. For
-// a peer that is not there, not h's or out of order, and when there is no run left for both, it is a SystemError.
+// call makes a peer of h answer a fragment, and returns the next payload of h: an element for each message of the peer.
+// It is a SystemError if the peer does not exist, is not h's or fails, or if there is no run left for both.
 func (x *exchange) call(ctx context.Context, h *Handler, f fragment, thread string, depth int) (payloads [][]byte) {
 	began := time.Now()
 	peer := x.peer(h, f.root)
@@ -261,7 +261,8 @@ func (x *exchange) call(ctx context.Context, h *Handler, f fragment, thread stri
 	return [][]byte{[]byte(systemError)}
 }
 
-// peer is the declared peer of h that a fragment's root names: its name, alone or with one more part. nil: there is none.
+// peer returns the declared peer of h that a fragment's root names, by its name alone or with one more part; nil: there
+// is none.
 func (x *exchange) peer(h *Handler, root string) *Handler {
 	for _, name := range h.Peers {
 		if root == name || onePart(name, root) {

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// What an output may hold at most.
+// The limits of an output.
 const (
 	maxElements = 8 // one in another
 	maxTokens   = 2000
@@ -27,19 +27,19 @@ const (
 	rootError   = "SystemError"
 )
 
-// systemError is what a caller is given for a peer that is absent, forbidden or failing, and beyond its limits: the same bytes
-// for all of them.
+// systemError is the answer to a call of a peer that is absent, forbidden or failing, or beyond the limits: the same
+// bytes for all of these.
 const systemError = "<SystemError>The call could not be completed</SystemError>"
 
 // fragment is one element of an output.
 type fragment struct {
 	root string
 	text string            // all text in it
-	said map[string]string // the text of each child; nil: it has text of its own beside them, or a child twice, or deeper ones
+	said map[string]string // the text of each child; nil: it has text beside them, a child twice, or grandchildren
 }
 
-// fragments reads an output. The error says what is wrong with it, for the operator: the program hears no more than that
-// something is.
+// fragments reads an output. The error says for the operator what is wrong with it; the program learns only that
+// something is wrong.
 func fragments(output []byte) ([]fragment, error) {
 	if !utf8.Valid(output) {
 		return nil, errors.New("bytes that are not UTF-8")
@@ -90,7 +90,7 @@ func fragments(output []byte) ([]fragment, error) {
 	}
 }
 
-// reading is a fragment of which the end was not read yet.
+// reading is a fragment whose end was not read yet.
 type reading struct {
 	fragment
 	all   strings.Builder
@@ -135,10 +135,10 @@ func (r *reading) done() fragment {
 	return r.fragment
 }
 
-// maxAttempt is how much of an output stands in a <huh>, in bytes.
+// maxAttempt is how many bytes of an output a <huh> repeats.
 const maxAttempt = 8 << 10
 
-// huh is what an agent is told of an output that counts for nothing: the same, whatever was wrong.
+// huh returns the answer to an agent whose output does not count. It is the same whatever was wrong.
 func huh(output []byte) []byte {
 	return fmt.Appendf(nil, `<huh xmlns="https://xml-pipeline.org/ns/core/v1"><error>Invalid payload structure</error><original-attempt>%s</original-attempt></huh>`,
 		base64.StdEncoding.EncodeToString(output[:min(len(output), maxAttempt)]))

@@ -1,19 +1,21 @@
-// Package handler runs local programs for chat messages: a gateway whose agent is a script. A Handler is a program with a
-// name; a thread is one conversation, as the gateway's session key names it; an exchange is all that one message causes.
-// The package judges handlers.toml, reads what a message says into a payload, runs the program in a cage, and reads what
-// it puts out. Runner joins that to the connector.
+// Package handler runs local programs for chat messages: it is a gateway whose agent is a script. A Handler is a
+// program with a name; a thread is one conversation, as the gateway's session key names it; an exchange is everything
+// that one message causes. The package checks handlers.toml, turns a message into a payload, runs the program in a
+// cage, and reads its output. Runner connects this to the connector.
 //
-// Programs are foreign code, and what they put out is foreign text: whom an answer goes to is settled before a program starts, and
-// nothing that it says can change that.
+// Programs are foreign code, and their output is foreign text. Who gets an answer is settled before a program starts,
+// and its output cannot change that.
 //
 // Invariants:
 //
-//  1. A program is told its thread, its payload and, if it is an agent, its own name; never who wrote, where, or who called.
+//  1. A program learns its thread, its payload and, if it is an agent, its own name. It never learns who wrote, where,
+//     or who called it.
 //  2. A payload that does not fit never reaches a program.
-//  3. Output that is not right in every part counts for nothing, and what is said of it is the same whatever was wrong.
-//  4. A message runs a program once or not at all: what had begun when the runner died is not run again.
-//  5. A program runs in its cage, or does not run. Only sandbox = "none", written by hand, runs it without one.
-//  6. Nothing of a run is left when it has ended, or when the runner is killed.
+//  3. Output that is wrong in any part does not count, and the report about it is the same whatever was wrong.
+//  4. A message runs a program once or not at all: a run that had begun when the runner died is not repeated.
+//  5. A program runs in its cage, or does not run. Only a handler with sandbox = "none", which a person must write,
+//     runs without one.
+//  6. When a run has ended, or the runner is killed, nothing of it is left.
 package handler
 
 import (
@@ -25,15 +27,17 @@ import (
 
 // The limits of a run and of an exchange.
 const (
-	// defaultTimeout is how long a run may take that says nothing of it, maxTimeout how long any may.
+	// defaultTimeout is how long a run may take unless the handler says otherwise, maxTimeout how long any run may
+	// take.
 	defaultTimeout, maxTimeout = 10 * time.Second, 60 * time.Second
-	// maxOutput is how many bytes a run may put out.
+	// maxOutput is how many bytes a run may write.
 	maxOutput = 64 << 10
-	// maxMessages is how many messages one output may be.
+	// maxMessages is how many messages one output may contain.
 	maxMessages = 16
-	// maxRuns, maxDepth and maxExchange bound what one message may cause: runs, peers that call one another, and time.
+	// maxRuns, maxDepth and maxExchange bound what one message may cause: the runs, the depth of calls between peers,
+	// and the time.
 	maxRuns, maxDepth, maxExchange = 16, 4, 5 * time.Minute
-	// idleAfter is how long the folder of a thread is kept in which nothing runs.
+	// idleAfter is how long the folder of an idle thread is kept.
 	idleAfter = 30 * 24 * time.Hour
 )
 
@@ -42,7 +46,8 @@ type Handler struct {
 	Name string
 	// Run is the program and its arguments. The program is an absolute path, or stands in the cage's PATH.
 	Run []string
-	// Command is what a message begins with, "/backup"; empty: it gets what no command matches, or is only called by peers.
+	// Command is the beginning of the messages for it, "/backup"; empty: it gets messages that match no command, or
+	// only peers call it.
 	Command string
 	// Read and Write are absolute paths that the cage shows beside the thread's folder.
 	Read, Write []string
@@ -50,7 +55,7 @@ type Handler struct {
 	Network bool
 	// XML: it is given and puts out XML, else text.
 	XML bool
-	// Payload is what a message must say; nil: anything.
+	// Payload is the form that a message must have; nil: any.
 	Payload []Field
 	// Agent: it is told its own name, and hears of its misuse.
 	Agent bool
@@ -65,11 +70,11 @@ type Handler struct {
 // Config is a handlers.toml that is in order.
 type Config struct {
 	Handlers []*Handler
-	// Guarded are the paths that no cage may show: resolved, as far as they are there.
+	// Guarded are the paths that no cage may show, with links resolved.
 	Guarded []string
 }
 
-// byName is the handler of that name, or nil.
+// byName returns the handler with that name, or nil.
 func (c *Config) byName(name string) *Handler {
 	for _, h := range c.Handlers {
 		if h.Name == name {
@@ -84,8 +89,8 @@ func (c *Config) called(h *Handler) bool {
 	return slices.ContainsFunc(c.Handlers, func(o *Handler) bool { return slices.Contains(o.Peers, h.Name) })
 }
 
-// find is the handler for a message, and what the message says to it: the words behind the command, or all of them. It is nil
-// when nobody is there for it.
+// find returns the handler for a message, and the words for it: those behind the command, or all of them. h is nil if
+// no handler takes the message.
 func (c *Config) find(text string) (h *Handler, words string) {
 	command, words := cutCommand(text)
 	for _, h := range c.Handlers {

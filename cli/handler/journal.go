@@ -20,11 +20,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
-// maxJournal is how many deliveries the journal knows.
+// maxJournal is how many deliveries the journal remembers.
 const maxJournal = 1000
 
-// journal says of the last deliveries whether a program began for them and whether that came to its end. It is one file, with a
-// line for each of both, and the line is on disk before what it says is acted upon. Nothing of what people wrote is in it.
+// journal remembers of the last deliveries whether their program began and whether it ended. It is one file, with a
+// line for each beginning and each end. A line is on disk before the runner acts upon it. It contains nothing that
+// people wrote.
 type journal struct {
 	path    string
 	key     []byte   // of its digests
@@ -34,9 +35,9 @@ type journal struct {
 	entries []entry // oldest first
 }
 
-// entry is what the journal knows of a delivery.
+// entry is one delivery in the journal.
 type entry struct {
-	key  string // a digest of the buffer id and of which message that was: ids may begin anew when a backup is restored
+	key  string // a digest of the buffer id and the message: ids may begin anew when a backup is restored
 	done bool
 }
 
@@ -68,7 +69,7 @@ func (j *journal) load() error {
 	if err := files.RemoveLeftovers(filepath.Dir(j.path), "journal.new-*"); err != nil {
 		return err
 	}
-	whole := raw[:bytes.LastIndexByte(raw, '\n')+1] // what is behind it was never acted upon
+	whole := raw[:bytes.LastIndexByte(raw, '\n')+1] // a line without its end was never acted upon
 	for line := range strings.Lines(string(whole)) {
 		if err := j.read(strings.Fields(line)); err != nil {
 			return fmt.Errorf("%s: %w: look at it, then remove it; what it knew of may run once more", j.path, err)
@@ -104,7 +105,7 @@ func (j *journal) end(key string) {
 	}
 }
 
-// rewrite writes the file anew, with what is known and no more.
+// rewrite writes the file anew, without lines that are no longer needed.
 func (j *journal) rewrite() error {
 	err := files.Aside(j.path, "journal.new-*", func(f *os.File) error {
 		w := bufio.NewWriter(f)
@@ -120,7 +121,7 @@ func (j *journal) rewrite() error {
 		return err
 	}
 	if j.file != nil {
-		_ = j.file.Close() // all of it was synced
+		_ = j.file.Close() // everything in it is synced
 	}
 	j.lines = 2 * len(j.entries)
 	j.file, err = os.OpenFile(j.path, os.O_APPEND|os.O_WRONLY, 0o600)
@@ -130,7 +131,7 @@ func (j *journal) rewrite() error {
 // write adds a line to the file, and syncs it.
 func (j *journal) write(line string) error {
 	if j.lines++; j.lines > 4*maxJournal {
-		return j.rewrite() // it has what the line says
+		return j.rewrite() // the new file has the line
 	}
 	if _, err := j.file.WriteString(line); err != nil {
 		return err
@@ -152,7 +153,7 @@ func (j *journal) finish(in wire.Inbound) error {
 	return j.write("done " + key + "\n")
 }
 
-// state says what the journal knows of a delivery: whether its program began, and whether that came to its end.
+// state returns what the journal knows of a delivery: whether its program began, and whether it ended.
 func (j *journal) state(in wire.Inbound) (began, done bool) {
 	key := j.name(in)
 	for _, e := range slices.Backward(j.entries) {
@@ -166,7 +167,7 @@ func (j *journal) state(in wire.Inbound) (began, done bool) {
 // close lets another runner have the journal.
 func (j *journal) close() error { return errors.Join(j.file.Close(), j.lock.Close()) }
 
-// name is how the journal calls a delivery: nobody can guess from it what that was.
+// name returns the journal's name for a delivery. Nobody can guess the message from it.
 func (j *journal) name(in wire.Inbound) string {
 	mac := hmac.New(sha256.New, j.key)
 	_, _ = fmt.Fprintf(mac, "%q", []string{in.Buffer, string(in.Event.Source.Platform), string(in.Event.MessageID)}) // a hash takes everything

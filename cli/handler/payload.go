@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-// Kind is what a field of a payload holds.
+// Kind is the type of a field of a payload.
 type Kind string
 
 // The kinds of a field.
@@ -31,16 +31,16 @@ const (
 type Field struct {
 	Name string
 	Kind Kind
-	// Min and Max bound a number, or the characters of a string; nil: nothing does. They are written as in the file.
+	// Min and Max bound a number, or the characters of a string; nil: no bound. They are written as in the file.
 	Min, Max *big.Rat
-	// Values are what an enum may be.
+	// Values are the values of an enum.
 	Values []string
 }
 
-// textField is the payload of a handler that names none.
+// textField is the field of a handler that declares no payload.
 const textField = "text"
 
-// fields are what h is told: its payload, or the text.
+// fields returns the fields of h: its payload, or the text.
 func (h *Handler) fields() []Field {
 	if h.Payload == nil {
 		return []Field{{Name: textField, Kind: String}}
@@ -54,8 +54,8 @@ type values []string
 // errUnfit says that a payload does not fit. The person is shown the usage line, so there is no more to say.
 var errUnfit = errors.New("the payload does not fit")
 
-// parse reads what a message says into the fields of h. Words are taken in order, quotes group them, and a string that is
-// the last field takes all that is left as it stands.
+// parse reads a message into the fields of h. It takes words in order, quotes group them, and a string that is the last
+// field takes the whole rest as it stands.
 func (h *Handler) parse(said string) (values, error) {
 	if h.Payload == nil {
 		return values{said}, nil
@@ -132,7 +132,7 @@ var (
 	decimalForm = regexp.MustCompile(`^-?[0-9]{1,18}(\.[0-9]{1,18})?$`)
 )
 
-// judge is a value as the program is given it.
+// judge returns a value as the program is given it.
 func (f Field) judge(raw string) (string, error) {
 	fits := true
 	switch f.Kind {
@@ -185,7 +185,7 @@ func (f Field) what() string {
 	return out
 }
 
-// plain is a bound as one writes it.
+// plain returns a bound as one writes it.
 func plain(n *big.Rat) string {
 	if n.IsInt() {
 		return n.Num().String()
@@ -194,7 +194,7 @@ func plain(n *big.Rat) string {
 	return strconv.FormatFloat(s, 'f', -1, 64)
 }
 
-// usage is what a person reads when their words do not fit, as CommonMark.
+// usage returns what a person reads if their words do not fit, as CommonMark.
 func (h *Handler) usage() string {
 	line, what := h.Command, []string(nil)
 	for _, f := range h.fields() {
@@ -207,7 +207,7 @@ func (h *Handler) usage() string {
 	return "Write `" + line + "`: " + strings.Join(what, ", ") + "."
 }
 
-// document is the XML that h is given: its name as the root, and an element for each field.
+// document returns the XML that h is given: its name as the root, and an element for each field.
 func (h *Handler) document(v values) []byte {
 	var b bytes.Buffer
 	b.WriteString("<" + h.Name + ">")
@@ -228,7 +228,7 @@ func element(b *bytes.Buffer, name, text string) {
 // optionTypes are Discord's numbers for the kinds.
 var optionTypes = map[Kind]int{String: 3, Enum: 3, Integer: 4, Boolean: 5, Decimal: 10}
 
-// manifest is the command of h as a gateway's hello names it, in Discord's form.
+// manifest returns the command of h as a gateway's hello names it, in Discord's form.
 func (h *Handler) manifest() json.RawMessage {
 	type choice struct {
 		Name  string `json:"name"`

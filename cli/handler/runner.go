@@ -15,7 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
-// sweepEvery is how often idle threads are looked for.
+// sweepEvery is how often the runner looks for idle threads.
 const sweepEvery = 24 * time.Hour
 
 // Runner answers the messages of a gateway with the programs of an engine, one message at a time.
@@ -23,7 +23,8 @@ type Runner struct {
 	Engine     *Engine
 	Credential client.Credential
 	Log        *slog.Logger
-	// Tell, when not nil, is told in a line what became of the messages since the start, at the start and whenever that changes.
+	// Tell, unless nil, gets a line about what happened to the messages since the start, at the start and after each
+	// change.
 	Tell func(line string)
 
 	client  *client.Client
@@ -57,7 +58,7 @@ func (r *Runner) Run(ctx, hurry context.Context) (err error) {
 	var farewell sync.WaitGroup
 	farewell.Go(func() {
 		<-work.Done()
-		_ = r.client.GoingIdle(hurry) // a connector that does not answer keeps what is not acknowledged
+		_ = r.client.GoingIdle(hurry) // a connector that does not answer keeps deliveries that are not acknowledged
 	})
 	err = r.work(work, hurry)
 	stop()
@@ -128,11 +129,11 @@ func (r *Runner) take(ctx context.Context, in wire.Inbound) error {
 			return err
 		}
 	}
-	_ = r.client.Acknowledge(ctx, in.Buffer) // of a connection that is lost it comes again, and is known
+	_ = r.client.Acknowledge(ctx, in.Buffer) // if the connection is lost, the message comes again and is recognised
 	return nil
 }
 
-// answer runs what a delivery asks for, if anything, and says what came of it.
+// answer runs the program for a delivery, if there is one, and sends its result.
 func (r *Runner) answer(ctx context.Context, in wire.Inbound) error {
 	if in.Event.Prompt != nil { // we ask nothing
 		return nil
@@ -157,7 +158,7 @@ func (r *Runner) answer(ctx context.Context, in wire.Inbound) error {
 	}
 	messages = run(ctx)
 	if ctx.Err() != nil {
-		return nil // it was killed: the next start says so
+		return nil // it was killed: the next start reports it
 	}
 	if n := len(messages); n > 0 && messages[n-1] == didNotWork {
 		r.count(&r.counts.failed)
@@ -170,10 +171,11 @@ func (r *Runner) answer(ctx context.Context, in wire.Inbound) error {
 	return r.journal.finish(in)
 }
 
-// sendTries is how often a message is sent that the connector did not send, or of which it is not known.
+// sendTries is how often a message is sent while the connector did not send it, or its fate is unknown.
 const sendTries = 10
 
-// say sends messages to where an event came from. The only error is that of ctx: what the connector refuses is the operator's to read.
+// say sends messages to the chat of an event. Its only error is that of ctx: the operator reads what the connector
+// refused.
 func (r *Runner) say(ctx context.Context, ev relay.Event, messages []string) error {
 	for i, text := range messages {
 		err := r.send(ctx, ev.Source.Platform, relay.Send{
@@ -190,7 +192,7 @@ func (r *Runner) say(ctx context.Context, ev relay.Event, messages []string) err
 	return nil
 }
 
-// send sends one message. What was lost with its connection is sent once more: rather twice than not at all.
+// send sends one message. If the connection is lost it sends the message again: better twice than not at all.
 func (r *Runner) send(ctx context.Context, p relay.PlatformID, a relay.Send) error {
 	again := backoff.Backoff{First: time.Second, Max: 30 * time.Second}
 	for try := 1; ; try++ {

@@ -15,13 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// goneWithin is how long the kernel may take to end what it was told to kill.
+// goneWithin is how long the kernel may take to end processes that it was told to kill.
 const goneWithin = 10 * time.Second
 
 // whole runs cmd and waits until it has ended, and with it all that is in its cage, or without a cage in its group. It dies with
 // this process. Of this process's files it gets those that cmd names; bwrap also gets one to write in who is the cage's first.
 func whole(cmd *exec.Cmd, caged bool) error {
-	// What this process was started with is not ours to know, and its children's neither.
+	// Files that this process inherited are not ours, nor are they for our children.
 	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return err
 	}
@@ -36,8 +36,9 @@ func whole(cmd *exec.Cmd, caged bool) error {
 	}
 	done := make(chan error)
 	go func() {
-		// Keys are a thread's and its children's: those of whoever started this process, such as the tickets of a login, would
-		// be the program's as well. The thread is never unlocked, so it ends with its empty session, after the cage.
+		// Keys belong to a thread and its children. The program would have the keys of the user who started this
+		// process, such as the tickets of a login. The thread is never unlocked, so it ends, with its empty session,
+		// after the cage.
 		runtime.LockOSThread()
 		_, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0)
 		if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // nobody may ask for keys here, and no child either
@@ -51,8 +52,8 @@ func whole(cmd *exec.Cmd, caged bool) error {
 	return <-done
 }
 
-// inCage is whole for bwrap, which ends as soon as the program does: what that has left is killed when bwrap is gone, and
-// lives a moment longer.
+// inCage is whole for bwrap. Bwrap ends as soon as the program does; processes that the program left are killed then,
+// and live a moment longer.
 func inCage(cmd *exec.Cmd) error {
 	info, says, err := os.Pipe()
 	if err != nil {
@@ -93,13 +94,14 @@ func endGroup(cmd *exec.Cmd) error {
 	return err
 }
 
-// firstIn is the first process of the cage, with which all others in it end. It is -1 if there is none: bwrap failed.
+// firstIn returns the first process of the cage; all others end with it. It is -1 if there is none, because bwrap
+// failed.
 func firstIn(info io.Reader) (pidfd int, err error) {
 	var said struct {
 		Pid int `json:"child-pid"`
 	}
 	if err := json.NewDecoder(info).Decode(&said); err != nil || said.Pid <= 1 {
-		return -1, nil // what bwrap says of it is in its own words
+		return -1, nil // bwrap reports the failure itself
 	}
 	pidfd, err = unix.PidfdOpen(said.Pid, 0)
 	if errors.Is(err, unix.ESRCH) { // it has ended already
@@ -108,7 +110,7 @@ func firstIn(info io.Reader) (pidfd int, err error) {
 	return pidfd, err
 }
 
-// emptied ends the first process of a cage, and waits until it, and so all that was in the cage, is gone.
+// emptied ends the first process of a cage, and waits until that process, and so everything in the cage, is gone.
 func emptied(first int) error {
 	defer func() { _ = unix.Close(first) }()
 	if err := unix.PidfdSendSignal(first, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
@@ -117,7 +119,7 @@ func emptied(first int) error {
 	return gone(first)
 }
 
-// gone waits for the end of a process that was killed, by its descriptor, or for those who read a pipe.
+// gone waits for the end of a killed process, by its descriptor, or for the readers of a pipe.
 func gone(fd int) error {
 	for until := time.Now().Add(goneWithin); ; {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(time.Until(until).Milliseconds()))

@@ -7,5 +7,5 @@ import (
 	"os/exec"
 )
 
-// whole refuses: what a handler runs in is Linux's.
+// whole returns an error: only Linux has what handlers run in.
 func whole(*exec.Cmd, bool) error { return errors.New("handlers run on Linux only") }

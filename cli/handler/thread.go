@@ -15,8 +15,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
-// State is the runner's own folder: its key, its journal, and a folder for each thread. No cage shows it, but for the
-// thread's folder.
+// State is the runner's own folder: its key, its journal, and a folder for each thread. A cage shows only its thread's
+// folder.
 type State struct {
 	dir string
 	key []byte
@@ -52,8 +52,8 @@ func OpenState(dir string) (*State, error) {
 	return &State{dir: dir, key: key}, nil
 }
 
-// threadID is a UUID for what h is told of a conversation. It is the same each time and differs between handlers; without the key
-// nobody can say whose it is.
+// threadID returns the UUID by which h knows a conversation. It is the same each time and differs between handlers.
+// Without the key nobody can tell whose conversation it is.
 func (s *State) threadID(h *Handler, conversation string) string {
 	mac := hmac.New(sha256.New, s.key)
 	_, _ = fmt.Fprintf(mac, "%s\x00%s", h.Name, conversation) // a name has no zero
@@ -62,7 +62,7 @@ func (s *State) threadID(h *Handler, conversation string) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
-// folder is the thread's folder. It is made if it is not there.
+// folder returns the thread's folder. It is made if it is not there.
 func (s *State) folder(thread string) (string, error) {
 	dir := filepath.Join(s.dir, "threads", thread)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -71,7 +71,7 @@ func (s *State) folder(thread string) (string, error) {
 	return dir, touch(dir)
 }
 
-// touch notes that a thread is not idle. The program may write there what it likes, also the time.
+// touch notes that a thread is in use. The program may write anything there, even the time.
 func touch(dir string) error {
 	now := time.Now()
 	return errors.Join(os.Chmod(dir, 0o700), os.Chtimes(dir, now, now))
@@ -99,7 +99,7 @@ func (s *State) Discard() error { return remove(s.dir) }
 // remove removes a folder in which a program may have locked others.
 func remove(dir string) error {
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() { // a link to a folder is none
+		if err == nil && d.IsDir() { // false for a link to a folder
 			err = os.Chmod(path, 0o700)
 		}
 		return err

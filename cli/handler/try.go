@@ -2,8 +2,8 @@ package handler
 
 import "context"
 
-// Try does for a message what a runner does, without a connector. The messages are what the person would read; worked is false
-// when no program ran, or one failed.
+// Try does for a message what a runner does, without a connector. It returns the messages that the person would read;
+// worked is false if no program ran, or one failed.
 func (e *Engine) Try(ctx context.Context, text string) (messages []string, worked bool) {
 	run, instead := e.prepare(message{conversation: "try", text: text})
 	if run == nil {

@@ -18,10 +18,11 @@ import (
 )
 
 const (
-	// approvalLife is how long a person is waited for, and maxApprovals how many requests may be open.
+	// approvalLife is how long a request waits for a person; maxApprovals is how many requests may be open.
 	approvalLife = time.Hour
 	maxApprovals = 100
-	// ownPrompts begins the ids of our prompts; what follows tells processes apart, since a restart closes what is open.
+	// ownPrompts is the beginning of our prompts' ids. The rest differs between processes, since a restart closes open
+	// requests.
 	ownPrompts = "mcp-"
 )
 
@@ -31,13 +32,13 @@ const (
 	deny  = "deny"
 )
 
-// requestID is what ids of requests look like: typed on a phone, an l is no letter to tell from others.
+// requestID matches the ids of requests: people type them on a phone, so there is no l, which looks like other letters.
 var requestID = regexp.MustCompile(`^[a-km-z]{5}$`)
 
-// typedAnswer is what a person types where there are no buttons.
+// typedAnswer matches the answer that a person types where there are no buttons.
 var typedAnswer = regexp.MustCompile(`(?i)^\s*(yes|no)\s+([a-km-z]{5})\s*$`)
 
-// request is what Claude Code wants to do.
+// request is an action for which Claude Code needs a person's consent.
 type request struct {
 	ID          string `json:"request_id"`
 	Tool        string `json:"tool_name"`
@@ -50,10 +51,10 @@ type approval struct {
 	request
 	asked time.Time
 	typed bool         // the person was asked to type
-	user  relay.UserID // who was asked, as far as that is known
+	user  relay.UserID // the person who was asked, if known
 }
 
-// approvals are what is open. Nothing of it is on disk: a restart closes it.
+// approvals holds the open requests. It is not on disk: a restart closes them.
 type approvals struct {
 	server *Server
 	nonce  string
@@ -67,7 +68,7 @@ func (a *approvals) init(s *Server) {
 	a.server, a.nonce, a.came = s, string(relay.NewMediaID())[:8], make(chan request, maxApprovals)
 }
 
-// take takes a request from the client; true: it was one. It does not wait.
+// take takes a request from the client and reports whether it was one. It does not wait.
 func (a *approvals) take(method string, params json.RawMessage) bool {
 	if method != requestMethod {
 		return false
@@ -102,7 +103,7 @@ func (a *approvals) run(ctx context.Context, sp *spool.Spool) {
 	}
 }
 
-// where is the conversation in which people are asked; it has to be direct messages.
+// where returns the conversation in which people are asked; it has to be direct messages.
 func (a *approvals) where(sp *spool.Spool) (relay.Source, error) {
 	c, ok := find(sp, a.server.o.ApproveIn)
 	if !ok {
@@ -114,7 +115,7 @@ func (a *approvals) where(sp *spool.Spool) (relay.Source, error) {
 	return c.Source, nil
 }
 
-// ask asks the person with buttons, or in words where there are none.
+// ask asks the person, with buttons, or in words where there are none.
 func (a *approvals) ask(ctx context.Context, sp *spool.Spool, r request) error {
 	src, err := a.where(sp)
 	if err != nil {
@@ -142,8 +143,8 @@ func (a *approvals) ask(ctx context.Context, sp *spool.Spool, r request) error {
 	return err
 }
 
-// question is what the person reads. What the client shows stands in a block that it cannot end, without what nobody sees or what
-// turns the direction of what stands around it.
+// question returns the text for the person. The client's text stands in a block that it cannot end, without invisible
+// characters and those that turn the direction of writing.
 func (r request) question() string {
 	words := "Claude Code asks to use **" + label(r.Tool) + "** (" + r.ID + ")."
 	for _, s := range []string{r.Description, r.Preview} {
@@ -190,7 +191,7 @@ func (a *approvals) asTyped(id string) {
 	}
 }
 
-// list are the requests that are open, the oldest first.
+// list returns the requests that are open, the oldest first.
 func (a *approvals) list() []approval {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -198,7 +199,7 @@ func (a *approvals) list() []approval {
 	return slices.Clone(a.open)
 }
 
-// close closes a request; false: it was not open.
+// close closes a request and reports whether it was open.
 func (a *approvals) close(id string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -211,8 +212,8 @@ func (a *approvals) close(id string) bool {
 	return inTime
 }
 
-// answered reports whether an event is a person's answer to a request, or to one that is closed, and so nothing for a client to
-// read. It passes on what the person decided.
+// answered reports whether an event is a person's answer to a request, open or closed. If so, the client does not read
+// the event. It passes the decision on.
 func (a *approvals) answered(ctx context.Context, sp *spool.Spool, ev relay.Event) bool {
 	if p := ev.Prompt; p != nil && strings.HasPrefix(p.PromptID, ownPrompts) {
 		if id, ours := strings.CutPrefix(p.PromptID, a.prompt("")); ours && a.here(sp, ev) {
@@ -241,7 +242,7 @@ func (a *approvals) here(sp *spool.Spool, ev relay.Event) bool {
 		ev.Source.Platform == src.Platform && ev.Source.ChatID == src.ChatID && cmp.Or(src.ThreadID, ev.Source.ThreadID) == ev.Source.ThreadID
 }
 
-// decide tells the client what was decided of a request that is open.
+// decide tells the client the decision about an open request.
 func (a *approvals) decide(ctx context.Context, id, decision string) {
 	if decision != allow && decision != deny || !a.close(id) {
 		return

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// kind is what an argument is.
+// kind is the type of an argument.
 type kind string
 
 const (
@@ -27,7 +27,7 @@ type param struct {
 	// min and max bound an integer, or how many bytes a text has.
 	min, max int64
 	choices  []string // nil: any text
-	fallback any      // of its kind; nil: it may be left out
+	fallback any      // of its kind; nil: the argument is optional
 	needed   bool
 	help     string
 }
@@ -35,7 +35,7 @@ type param struct {
 // maxID bounds texts that name something, in bytes.
 const maxID = 1024
 
-// schema is what tools/list says of the arguments.
+// schema returns the description of the arguments for tools/list.
 func schema(params []param) map[string]any {
 	properties, needed := make(map[string]any), []string{}
 	for _, p := range params {
@@ -71,8 +71,8 @@ func (a arguments) text(name string) string  { s, _ := a[name].(string); return 
 func (a arguments) number(name string) int64 { n, _ := a[name].(int64); return n }
 func (a arguments) flag(name string) bool    { b, _ := a[name].(bool); return b }
 
-// decode reads the arguments of a call. The error names what is wrong with which, and repeats nothing of what stands in it. null
-// is as good as left out.
+// decode reads the arguments of a call. The error names the argument and its fault, and repeats nothing of its value.
+// null counts as left out.
 func decode(params []param, raw json.RawMessage) (arguments, error) {
 	var given map[string]json.RawMessage
 	if len(raw) > 0 {
@@ -104,7 +104,7 @@ func decode(params []param, raw json.RawMessage) (arguments, error) {
 	return out, nil
 }
 
-// read is the value of an argument, if it is one that p takes.
+// read returns the value of an argument, and whether p accepts it.
 func (p param) read(raw json.RawMessage) (any, bool) {
 	switch p.kind {
 	case whole:

@@ -19,13 +19,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/sniff"
 )
 
-// fetchTime is how long a file is fetched.
+// fetchTime is how long the download of a file may take.
 const fetchTime = 30 * time.Second
 
 // errGone ends the tries of a file: it is not there.
 var errGone = errors.New("the connector has no such file")
 
-// fetchAll fetches the files of an event, side by side. One that does not come is without a name.
+// fetchAll fetches the files of an event, side by side. A file that cannot be fetched has no name.
 func (s *Server) fetchAll(ctx context.Context, sp *spool.Spool, all []relay.Media) []spool.File {
 	out := make([]spool.File, min(len(all), relay.MaxAttachments))
 	var wg sync.WaitGroup
@@ -44,7 +44,7 @@ func (s *Server) fetchAll(ctx context.Context, sp *spool.Spool, all []relay.Medi
 
 // fetch fetches one file, and tries again while there is time.
 func (s *Server) fetch(ctx context.Context, sp *spool.Spool, m relay.Media) (f spool.File, err error) {
-	if !strings.HasPrefix(m.URL, s.o.Credential.Media()+"/") { // the bearer is for our connector alone
+	if !strings.HasPrefix(m.URL, s.o.Credential.Media()+"/") { // only our connector may see the bearer
 		return f, errors.New("its address is none of the connector's")
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
@@ -65,7 +65,7 @@ func (s *Server) fetch(ctx context.Context, sp *spool.Spool, m relay.Media) (f s
 	}
 }
 
-// download writes what is at the address into to.
+// download copies the file at the address into to.
 func (s *Server) download(ctx context.Context, address string, to io.Writer, f *spool.File) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
-// mendEvery is how often it is tried to write a spool that could not be written.
+// mendEvery is how often the server tries again to write a spool that could not be written.
 const mendEvery = 30 * time.Second
 
 // intake takes over one delivery after the other until ctx ends.
@@ -34,7 +34,7 @@ func (s *Server) intake(ctx context.Context, sp *spool.Spool) {
 	}
 }
 
-// take puts one delivery into the spool, and acknowledges it then. What comes again is acknowledged again.
+// take puts a delivery into the spool and then acknowledges it. A repeated delivery is acknowledged again.
 func (s *Server) take(ctx context.Context, sp *spool.Spool, in wire.Inbound) error {
 	digest := digestOf(in)
 	if !sp.Has(digest) && !s.approvals.answered(ctx, sp, in.Event) {
@@ -48,13 +48,14 @@ func (s *Server) take(ctx context.Context, sp *spool.Spool, in wire.Inbound) err
 		if err := sp.Append(e); err != nil {
 			for _, f := range e.Files { // they are fetched again with it, and would fill the disk
 				if f.Name != "" {
-					_ = os.Remove(sp.FilePath(f.Name)) // what stays is the next start's
+					_ = os.Remove(sp.FilePath(f.Name)) // the next start removes it if this fails
 				}
 			}
 			return err
 		}
 	}
-	// Of a connection that is lost it comes again, and is known. A context that ends in a write would end the connection.
+	// If the connection is lost, the delivery comes again and is recognised. A context that ends in a write would end
+	// the connection.
 	_ = s.client.Acknowledge(s.life, in.Buffer)
 	return nil
 }
@@ -65,8 +66,8 @@ func digestOf(in wire.Inbound) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// rest has the connector keep what comes until the spool can be written and, if it was full, has room again. What was given
-// meanwhile comes again, and counts no death; messages can still be sent.
+// rest leaves deliveries with the connector until the spool can be written and, if it was full, has room again.
+// Deliveries given in the meantime come again, and do not count as deaths; messages can still be sent.
 func (s *Server) rest(ctx context.Context, sp *spool.Spool) {
 	s.o.Log.Warn("the spool takes no more: the connector keeps what comes", "full", sp.Full(), "err", sp.Broken())
 	tick := time.NewTicker(mendEvery)
@@ -89,7 +90,7 @@ func (s *Server) rest(ctx context.Context, sp *spool.Spool) {
 		case <-changed:
 		case <-s.greeting:
 		case <-tick.C:
-			_ = sp.Mend() // what is wrong stands in Broken
+			_ = sp.Mend() // Broken says what is wrong
 		case <-ctx.Done():
 			return
 		}

@@ -1,15 +1,16 @@
-// Package mcp gives an instance's chats to a client of the Model Context Protocol: a process that the client starts, and that dials
-// the connector as a gateway does. What people write is put into a spool first, and acknowledged to the connector then; it waits
-// there until the client confirms it.
+// Package mcp gives an instance's chats to a client of the Model Context Protocol: a process that the client starts,
+// and that dials the connector as a gateway does. What people write is put into a spool first, and then acknowledged to
+// the connector; it waits in the spool until the client confirms it.
 //
 // Invariants:
 //
-//  1. An event is acknowledged when it is in the spool, and leaves it when a client has confirmed it. What cannot be written is not
-//     acknowledged.
+//  1. An event is acknowledged when it is in the spool, and leaves the spool when a client has confirmed it. An event
+//     that cannot be written is not acknowledged.
 //  2. Pushing and reading confirm nothing.
-//  3. A message is said to be sent only when the connector says so; one of which nobody knows is never sent again by itself.
-//  4. What people wrote stands in members called text and content, and in previews, and nowhere else.
-//  5. Only a person allows what a client asks for.
+//  3. A message counts as sent only when the connector says so. A message whose fate is unknown is never sent again
+//     automatically.
+//  4. People's text appears only in members called text and content, and in previews.
+//  5. Only a person consents to what a client asks for.
 package mcp
 
 import (
@@ -33,24 +34,25 @@ import (
 )
 
 const (
-	// farewell is how long the end may take once the client is gone.
+	// farewell is how long the process may take to end once the client is gone.
 	farewell = time.Second
-	// lockEvery is how often it is looked whether another process still has the spool.
+	// lockEvery is how often the process checks whether another process still has the spool.
 	lockEvery = time.Second
-	// tidyEvery is how often history is looked through for what is too old.
+	// tidyEvery is how often history is searched for messages that are too old.
 	tidyEvery = 24 * time.Hour
 )
 
-// Options are what a server is for.
+// Options are the settings of a Server.
 type Options struct {
 	Credential client.Credential
 	Dir        string // of the spool
 	History    int    // see spool.Options
 	// Claude: each event is also pushed, as Claude Code takes it.
 	Claude bool
-	// ApproveIn is the key of the direct messages in which a person is asked for what Claude Code wants to do; empty: nobody is.
+	// ApproveIn is the key of the direct messages in which a person is asked for consent to Claude Code's actions;
+	// empty: nobody is asked.
 	ApproveIn string
-	// Mend says what to do when the connector refuses the credential.
+	// Mend says what to do if the connector refuses the credential.
 	Mend    string
 	Version string
 	In      io.Reader
@@ -66,20 +68,20 @@ type Server struct {
 	http      *http.Client
 	stdio     *stdio
 	approvals approvals
-	life      context.Context // of what a call began; it ends when Run does
+	life      context.Context // the context of work that a call began; it ends when Run does
 	ending    context.Context // it ends when the client is gone
 
 	acting   sync.RWMutex  // held for reading while a connection is needed
 	greeted  atomic.Int64  // how often the connector has greeted
-	greeting chan struct{} // it just has
+	greeting chan struct{} // gets a value when the connector has greeted
 
 	mu      sync.Mutex    // guards the fields below
-	looked  chan struct{} // closed when it is known whether the spool is ours
+	looked  chan struct{} // closed when the first attempt to open the spool is over
 	spool   *spool.Spool  // nil: there is none yet
-	trouble error         // why nothing works
+	trouble error         // the error of the newest attempt to open the spool; nil: it is open
 }
 
-// New is a server that is not running yet.
+// New returns a server that is not running yet.
 func New(o Options) *Server {
 	s := &Server{o: o, stdio: newStdio(o.In, o.Out), greeting: make(chan struct{}, 1), looked: make(chan struct{})}
 	s.http = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -102,7 +104,7 @@ func (s *Server) observe(outward bool, f wire.Frame) {
 
 // Run serves the client until it is gone, or ctx ends. Both are no error.
 func (s *Server) Run(ctx context.Context) error {
-	signal.Ignore(syscall.SIGPIPE) // a client that is gone reads no answer; the connector is told of the end all the same
+	signal.Ignore(syscall.SIGPIPE) // a client that is gone reads no answer; the connector must still learn of the end
 	ending, end := context.WithCancel(ctx)
 	defer end()
 	life, die := context.WithCancel(context.WithoutCancel(ctx))
@@ -135,7 +137,7 @@ func (s *Server) Run(ctx context.Context) error {
 	go func() { // a client that reads nothing any more may keep this for ever, but nobody else
 		defer close(over)
 		wg.Wait()
-		if ctx.Err() == nil { // what the client asked for before it went is answered
+		if ctx.Err() == nil { // requests that the client made before it ended are answered
 			_ = session.Wait()
 		}
 	}()
@@ -149,7 +151,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return errors.Join(s.closeSpool(), s.stdio.Close())
 }
 
-// custody takes over what the connector delivers, as soon as the spool is this process's, until ctx ends.
+// custody takes over deliveries from the connector until ctx ends, as soon as this process has the spool.
 func (s *Server) custody(ctx, life context.Context) {
 	sp := s.takeSpool(ctx)
 	if sp == nil {
@@ -173,7 +175,7 @@ func (s *Server) custody(ctx, life context.Context) {
 	<-ctx.Done()
 	bye, cancel := context.WithTimeout(life, farewell*3/4)
 	defer cancel()
-	_ = s.client.GoingIdle(bye) // a connector that does not answer keeps what is not acknowledged
+	_ = s.client.GoingIdle(bye) // a connector that does not answer keeps deliveries that are not acknowledged
 	s.acted(bye)
 	disconnect()
 	wg.Wait()
@@ -193,7 +195,8 @@ func (s *Server) acted(ctx context.Context) {
 	}
 }
 
-// takeSpool opens the spool, and waits while another process has it. It is nil when ctx ends, or when there is no way.
+// takeSpool opens the spool, and waits while another process has it. It returns nil if ctx ends, or if the spool cannot
+// be opened for another reason.
 func (s *Server) takeSpool(ctx context.Context) *spool.Spool {
 	tick := time.NewTicker(lockEvery)
 	defer tick.Stop()
@@ -215,7 +218,7 @@ func (s *Server) takeSpool(ctx context.Context) *spool.Spool {
 	}
 }
 
-// settle says what calls get from now on: the spool, unless it is nil, or why there is nothing.
+// settle records the result of opening the spool, which later calls get: the spool, unless sp is nil, and the error.
 func (s *Server) settle(sp *spool.Spool, trouble error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -240,7 +243,7 @@ func (s *Server) closeSpool() error {
 	return s.spool.Close()
 }
 
-// open is the spool, or why there is none.
+// open returns the spool, or why there is none.
 func (s *Server) open(ctx context.Context) (*spool.Spool, error) {
 	select {
 	case <-s.looked:

@@ -25,19 +25,19 @@ const (
 )
 
 const (
-	// linkWait is how long a message waits for a connection, and answerWait how long the connector's answer is waited for, which
-	// comes within 25 s.
+	// linkWait is how long a message waits for a connection; answerWait is how long it waits for the connector's
+	// answer, which comes within 25 s.
 	linkWait, answerWait = 20 * time.Second, 60 * time.Second
-	// unknownReason is the reason of what is unknown.
+	// unknownReason is the reason given for an unknown outcome.
 	unknownReason = "it may have been sent; ask before repeating it"
-	// forbidden is what is said of a chat that may not be written to, and of one that is not there.
+	// forbidden is the answer for a chat that may not be written to, and for one that does not exist.
 	forbidden = "this conversation is not an approved destination"
 )
 
-// maxText is how long a message may be that is sent, in bytes.
+// maxText is how many bytes a message to be sent may have.
 const maxText = 64 << 10
 
-// find is the conversation that a client means by its key, or by a label of it, as it stands in a notification.
+// find returns the conversation with the given key, or with a label of that key, as a notification shows it.
 func find(sp *spool.Spool, key string) (spool.Chat, bool) {
 	if c, ok := sp.Chat(key); ok {
 		return c, true
@@ -54,8 +54,8 @@ func find(sp *spool.Spool, key string) (spool.Chat, bool) {
 	return found[0], true
 }
 
-// findTarget is the conversation that "platform:chat" means: the newest in that chat, or, if the spool has seen none, one with the
-// chat alone.
+// findTarget returns the conversation for "platform:chat": the newest in that chat or, if the spool has seen none, one
+// with the chat alone.
 func findTarget(sp *spool.Spool, target string) (spool.Chat, bool) {
 	platform, chat, ok := strings.Cut(target, ":")
 	if !ok || platform == "" || chat == "" {
@@ -69,8 +69,8 @@ func findTarget(sp *spool.Spool, target string) (spool.Chat, bool) {
 	return spool.Chat{Key: target, Source: relay.Source{Platform: relay.PlatformID(platform), ChatID: relay.ChatID(chat)}}, true
 }
 
-// places are what a key has behind the kind of chat, on networks whose ids have colons or whose keys have more than others':
-// the scope, the chat, the thread and the person.
+// places match the part of a key behind the kind of chat, for networks whose ids contain colons or whose keys have more
+// parts than others': the scope, the chat, the thread and the person.
 var places = map[relay.PlatformID]*regexp.Regexp{
 	"slack":               regexp.MustCompile(`^(?:([TE][^:]*):)?([^:]+)(?::([0-9.]+))?(?::([^:]+))?$`),
 	"matrix":              regexp.MustCompile(`^()(!.+?)(?::(\$.+?))?(?::(@.+))?$`),
@@ -78,14 +78,14 @@ var places = map[relay.PlatformID]*regexp.Regexp{
 	relay.ProgramPlatform: regexp.MustCompile(`^()(.+)()()$`),
 }
 
-// place is that of the others. In a group nothing tells a thread from a person.
+// place is for all other networks. In a group a thread cannot be told from a person.
 var (
 	place      = regexp.MustCompile(`^()([^:]+)(?::([^:]+))?`)
 	placeGroup = regexp.MustCompile(`^()([^:]+)()`)
 )
 
-// fromKey is the conversation that a key names which the spool has not seen, as far as a key says. Whether it is there and may be
-// written to, the connector says.
+// fromKey makes a conversation from a key that the spool has not seen. Whether the chat exists and may be written to,
+// the connector decides.
 func fromKey(key string) (spool.Chat, bool) {
 	parts := strings.SplitN(key, ":", 5)
 	if len(parts) < 5 || parts[0] != "agent" {
@@ -124,8 +124,8 @@ func (m sending) digest() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// send sends a message, and remembers what became of it. It goes on when the client gives up waiting. An error says that nothing
-// was tried.
+// send sends a message and remembers the outcome. It continues when the client stops waiting. An error means that
+// nothing was tried.
 func (s *Server) send(sp *spool.Spool, m sending) (spool.Outcome, error) {
 	if m.confirms != 0 && !sp.Given(m.confirms) {
 		return spool.Outcome{}, fmt.Errorf("cursor: %w", spool.ErrNeverGiven)
@@ -162,7 +162,7 @@ func (s *Server) send(sp *spool.Spool, m sending) (spool.Outcome, error) {
 	return o, nil
 }
 
-// finish notes what became of a message. That it cannot be written changes nothing of that.
+// finish notes the outcome of a message. If that cannot be written, the outcome stays the same.
 func (s *Server) finish(sp *spool.Spool, key string, o spool.Outcome, chat spool.Chat, past *spool.Said, confirms spool.Cursor) {
 	if err := sp.Finish(key, o, chat, past, confirms); err != nil {
 		s.o.Log.Error("what became of a message is not on disk", "status", o.Status, "err", err)
@@ -183,7 +183,7 @@ func (s *Server) carry(m sending) spool.Outcome {
 	return outcomeOf(r, err)
 }
 
-// outcomeOf is what the connector's answer means.
+// outcomeOf turns the connector's answer into an outcome.
 func outcomeOf(r relay.Result, err error) spool.Outcome {
 	refusal, refused := errors.AsType[*relay.ActionError](err)
 	switch {
@@ -208,7 +208,7 @@ func outcomeOf(r relay.Result, err error) spool.Outcome {
 	return spool.Outcome{Status: statusUnknown, Reason: unknownReason, MessageIDs: refusal.MessageIDs}
 }
 
-// sent is what a client is told of a message.
+// sent is the answer to a client about a message.
 type sent struct {
 	Status     string            `json:"status"`
 	MessageID  relay.MessageID   `json:"message_id,omitempty"`

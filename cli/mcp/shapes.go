@@ -10,28 +10,29 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// What people wrote is data. It stands in members called text and content, and in the preview of a conversation, with the tags of
-// channels escaped; what people called themselves, their chats and the like is made a label. Each answer has two shapes: what
-// OpenClaw's clients read stands in structuredContent, what Hermes' clients read is the text.
+// What people wrote is data. It stands in members called text and content, and in the preview of a conversation, with
+// the tags of channels escaped; the names of people, chats and the like are made labels. Each answer has two forms:
+// structuredContent for OpenClaw's clients, and a text for Hermes' clients.
 
-// untrusted is what every event says of itself.
+// untrusted is a remark that every event carries.
 const untrusted = "untrusted"
 
-// maxLabel is how many characters a label has, maxPreview a preview, and maxAnswer how many bytes of people's text one answer holds,
-// with what was said before and what is quoted, if it holds more than one message.
+// maxLabel is how many characters a label has, maxPreview those of a preview. maxAnswer is how many bytes of people's
+// text an answer of several messages holds, with quotes and earlier lines.
 const (
 	maxLabel   = 80
 	maxPreview = 200
 	maxAnswer  = 256 << 10
 )
 
-// channelTag is what begins or ends a tag as Claude Code puts it around what came by a channel.
+// channelTag matches the beginning or the end of the tag that Claude Code puts around text from a channel.
 var channelTag = regexp.MustCompile(`(?i)<(\s*/?\s*channel)`)
 
-// prose is what people wrote.
+// prose returns text of people, with such tags escaped.
 func prose(s string) string { return channelTag.ReplaceAllString(s, "&lt;$1") }
 
-// label is a name as it may stand in a tag's attribute: one line of printing characters without quotes and brackets.
+// label returns a name as it may stand in a tag's attribute: one line of printing characters without quotes and
+// brackets.
 func label(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if strings.ContainsRune("\"'`<>()[]{}\u2018\u2019\u201c\u201d", r) {
@@ -45,7 +46,7 @@ func label(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// nameOf is what a person is called.
+// nameOf returns a person's name.
 func nameOf(src relay.Source) string {
 	for _, name := range []string{src.UserDisplayName, src.UserName, src.UserHandle} {
 		if name = label(name); name != "" {
@@ -55,7 +56,7 @@ func nameOf(src relay.Source) string {
 	return ""
 }
 
-// titleOf is what a conversation is called.
+// titleOf returns the title of a conversation.
 func titleOf(src relay.Source) string {
 	if src.ChatType == relay.ChatDM {
 		return nameOf(src)
@@ -88,7 +89,7 @@ type hermesConversation struct {
 	UpdatedAt   string `json:"updated_at"`
 }
 
-// account is the bot that the gateway speaks through on a platform.
+// account returns the bot that the gateway speaks through on a platform.
 func (s *Server) account(p relay.PlatformID) string {
 	for _, b := range s.o.Credential.Identities {
 		if b.Platform == p {
@@ -136,7 +137,7 @@ func (s *Server) attachments(sp *spool.Spool, e *spool.Entry) (all []attachment)
 	return all
 }
 
-// quote is what a message answers.
+// quote is the message to which another one replies.
 type quote struct {
 	Text   string `json:"text,omitempty"`
 	Author string `json:"author,omitempty"`
@@ -149,7 +150,7 @@ type said struct {
 	User string `json:"user,omitempty"`
 }
 
-// beside is what comes with an event, beside its text.
+// beside is what an event carries beside its text.
 type beside struct {
 	User        *user        `json:"user,omitempty"`
 	Quote       *quote       `json:"quote,omitempty"`
@@ -158,7 +159,7 @@ type beside struct {
 	Trust       string       `json:"trust"`
 }
 
-// size is how many bytes of people's text that is.
+// size returns how many bytes of people's text it has.
 func (b *beside) size() (n int) {
 	if b == nil {
 		return 0
@@ -218,7 +219,7 @@ type hermesEvent struct {
 	beside
 }
 
-// The roles of those who write.
+// The roles of authors.
 const (
 	roleUser      = "user"
 	roleAssistant = "assistant"
@@ -254,7 +255,7 @@ func (s *Server) message(sp *spool.Spool, m spool.Message) message {
 	return message{string(m.Event.MessageID), roleUser, prose(m.Event.Text), stamp(m.At), m.Cursor, &b}
 }
 
-// preview is the beginning of a message.
+// preview returns the beginning of a message.
 func preview(m message) string {
 	s := []rune(relay.Shown(m.Content))
 	return string(s[:min(len(s), maxPreview)])

@@ -17,10 +17,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// maxInline is how large a picture is that an answer holds, in bytes.
+// maxInline is how many bytes a picture in an answer may have.
 const maxInline = 1 << 20
 
-// progressEvery is how often a client that waits is told that it still does.
+// progressEvery is how often a waiting client is told that its call continues.
 const progressEvery = 15 * time.Second
 
 // tool is a tool, in OpenClaw's words; Hermes' names of arguments are taken, too.
@@ -38,7 +38,8 @@ type call struct {
 	spool   *spool.Spool
 }
 
-// answer is what a tool says: for OpenClaw's clients, for Hermes', and pictures. failed: it did not do what it was asked for.
+// answer is a tool's answer: for OpenClaw's clients, for Hermes', and pictures. failed: the tool did not do what it was
+// asked to do.
 type answer struct {
 	structured, text any
 	pictures         []sdk.Content
@@ -53,7 +54,7 @@ func (t tool) described() *sdk.Tool {
 	}
 }
 
-// handler answers the calls of a tool. What is wrong with a call, its model can read and mend.
+// handler answers the calls of a tool. The model reads the errors of its calls and can correct them.
 func (s *Server) handler(t tool) sdk.ToolHandler {
 	return func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		args, err := decode(t.params, r.Params.Arguments)
@@ -101,7 +102,7 @@ func limit(most, fallback int64) param {
 	return param{name: "limit", kind: whole, min: 1, max: most, fallback: fallback, help: "how many at most"}
 }
 
-// tools are all tools.
+// tools returns all tools.
 func (s *Server) tools() []tool {
 	return []tool{
 		{
@@ -181,7 +182,7 @@ func (s *Server) tools() []tool {
 	}
 }
 
-// either is the first of two arguments that is given.
+// either returns the first of two arguments that is given.
 func (c call) either(name, other string) string {
 	if v := c.arguments.text(name); v != "" {
 		return v
@@ -191,7 +192,7 @@ func (c call) either(name, other string) string {
 
 var errNoConversation = errors.New("session_key: no such conversation has been seen")
 
-// chat is the conversation that the call names.
+// chat returns the conversation that the call names.
 func (c call) chat() (spool.Chat, error) {
 	chat, ok := find(c.spool, c.arguments.text("session_key"))
 	if !ok {
@@ -291,8 +292,8 @@ func (s *Server) attachmentsFetch(_ context.Context, c call) (answer, error) {
 	return a, nil
 }
 
-// waiting are the oldest events that are not confirmed, as they are returned, and how many more there are. They are noted as
-// returned, unless nobody waits for them any more.
+// waiting returns the oldest events that are not confirmed, as they are returned, and how many more there are. They are
+// noted as returned, unless nobody waits for them any more.
 func (s *Server) waiting(ctx context.Context, c call, most int64) (out []event, hermes []hermesEvent, more int, err error) {
 	all := c.spool.Waiting(c.arguments.text("session_key"))
 	out, hermes = []event{}, []hermesEvent{}
@@ -311,7 +312,7 @@ func (s *Server) waiting(ctx context.Context, c call, most int64) (out []event, 
 	return out, hermes, len(all) - len(out), c.spool.Poll(cursors...)
 }
 
-// confirm confirms what the call says.
+// confirm confirms the events that the call names.
 func (c call) confirm() error {
 	err := c.spool.Confirm(spool.Cursor(c.number("after_cursor")), c.arguments.text("session_key"))
 	if errors.Is(err, spool.ErrNeverGiven) {
@@ -371,7 +372,7 @@ func (s *Server) progress(ctx context.Context, c call, waited time.Duration) {
 	if token == nil {
 		return
 	}
-	_ = c.request.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ // a client that is gone needs none
+	_ = c.request.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ // fails only if the client is gone
 		ProgressToken: token, Progress: waited.Seconds(), Message: "no message yet",
 	})
 }

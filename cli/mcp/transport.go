@@ -14,7 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// maxLine is how long a line of the client's may be, in bytes.
+// maxLine is how many bytes a line from the client may have.
 const maxLine = 1 << 20
 
 // errTooLong stands in the place of a line that is longer.
@@ -23,8 +23,9 @@ var errTooLong = errors.New("a line has at most 1 MiB")
 // codeInvalidRequest is JSON-RPC's code for JSON that is no message.
 const codeInvalidRequest = -32600
 
-// stdio is the way to the client: a message in each line, both ways. Beside those of the library it carries notifications of our
-// own, and it goes on reading behind a line that is no message. It is the transport and its only connection.
+// stdio is the way to the client: a message in each line, both ways. Beside the library's messages it carries
+// notifications of our own, and it continues to read behind a line that is not a message. It is the transport and its
+// only connection.
 type stdio struct {
 	in  io.Reader
 	out io.Writer
@@ -53,7 +54,8 @@ func newStdio(in io.Reader, out io.Writer) *stdio {
 	}
 }
 
-// Connect begins to read. What reads may stay blocked in it when the connection is closed: nothing ends a read of standard input.
+// Connect begins to read. The reader may stay blocked after the connection is closed: nothing interrupts a read of
+// standard input.
 func (s *stdio) Connect(context.Context) (sdk.Connection, error) {
 	go s.read()
 	return s, nil
@@ -61,7 +63,7 @@ func (s *stdio) Connect(context.Context) (sdk.Connection, error) {
 
 func (s *stdio) SessionID() string { return "" }
 
-// read hands the lines over, until there are no more.
+// read passes on the lines until the input ends.
 func (s *stdio) read() {
 	defer close(s.ended)
 	r := bufio.NewReaderSize(s.in, 64<<10)
@@ -81,7 +83,8 @@ func (s *stdio) read() {
 	}
 }
 
-// nextLine is the next line, without its end; errTooLong when it is over maxLine. What stands behind the last end is a line, too.
+// nextLine returns the next line, without its end; errTooLong if it is longer than maxLine. Text behind the last line
+// end is a line, too.
 func nextLine(r *bufio.Reader) (text []byte, err error) {
 	long := false
 	for {
@@ -102,7 +105,7 @@ func nextLine(r *bufio.Reader) (text []byte, err error) {
 	}
 }
 
-// Read is the next message that is the library's.
+// Read returns the next message that is the library's.
 func (s *stdio) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
 		var text []byte
@@ -140,7 +143,8 @@ func (s *stdio) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// last waits until what the client asked for is answered: at the end, which this returns, the library answers nothing any more.
+// last waits until the client's requests are answered. It returns the end of the input; after that the library sends no
+// more answers.
 func (s *stdio) last(ctx context.Context) error {
 	for {
 		s.mu.Lock()
@@ -159,14 +163,15 @@ func (s *stdio) last(ctx context.Context) error {
 	}
 }
 
-// cancelledMethod is how a client says that it waits no longer. It gets no answer then, though the library has one.
+// cancelledMethod is the notification that a client waits no longer. It gets no answer then, though the library has
+// one.
 const cancelledMethod = "notifications/cancelled"
 
 func (s *stdio) cancelled(params json.RawMessage) {
 	var p struct {
 		RequestID any `json:"requestId"`
 	}
-	_ = json.Unmarshal(params, &p) // without an id, it is none
+	_ = json.Unmarshal(params, &p) // without an id it cancels nothing
 	id, err := jsonrpc.MakeID(p.RequestID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +198,8 @@ func (s *stdio) over(id jsonrpc.ID) {
 	}
 }
 
-// decodeMessage reads a line; nil is one that was too long. Batches, which the protocol had in one version only, are none of ours.
+// decodeMessage reads a line; nil stands for a line that was too long. It does not accept batches, which only one
+// version of the protocol had.
 func decodeMessage(text []byte) (m jsonrpc.Message, code int, err error) {
 	switch {
 	case text == nil:

@@ -10,7 +10,7 @@ import (
 
 // Listen listens on host:port. 0.0.0.0 means every IPv4 address and no IPv6 address; net.Listen alone would add those.
 func Listen(addr string) (net.Listener, error) {
-	host, _, _ := net.SplitHostPort(addr) // net.Listen says what is wrong with it
+	host, _, _ := net.SplitHostPort(addr) // net.Listen reports errors
 	l, err := net.Listen(Network(host), addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		err = fmt.Errorf("another program uses %s: stop it, or set another port in connector.toml (listen, metrics.listen, web.listen); hermes-connector doctor says which program it is", addr)
@@ -18,7 +18,7 @@ func Listen(addr string) (net.Listener, error) {
 	return l, err
 }
 
-// Network is what net.Listen is to be called with for host: "tcp4" for an IPv4 address, else "tcp".
+// Network returns the network to listen on for host: "tcp4" for an IPv4 address, else "tcp".
 func Network(host string) string {
 	if ip, err := netip.ParseAddr(host); err == nil && ip.Is4() {
 		return "tcp4"
@@ -26,8 +26,8 @@ func Network(host string) string {
 	return "tcp"
 }
 
-// Bound is the address of l, a listener that was made for asked. A host that means every interface stays as it was asked
-// for, since l may spell it another way.
+// Bound returns the address of l, a listener that was made for asked. A host that means every interface stays as it was
+// asked for, since l may spell it another way.
 func Bound(asked string, l net.Listener) string {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	if host, _, err := net.SplitHostPort(asked); err == nil && Everywhere(host) {
@@ -36,7 +36,7 @@ func Bound(asked string, l net.Listener) string {
 	return l.Addr().String()
 }
 
-// Dialable are the addresses under which a listener on addr can be dialled, the one on this machine first.
+// Dialable returns the addresses under which a listener on addr can be dialled, the one on this machine first.
 func Dialable(addr string) (all []string) {
 	host, port, _ := net.SplitHostPort(addr)
 	for _, h := range reach(host, All()) {

@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// nowhere is an address for documentation: the way to it is the way to the internet. Nothing is sent there.
+// nowhere is an address reserved for documentation: the way to it is the way to the internet. Nothing is sent there.
 const nowhere = "192.0.2.1:9"
 
-// Address is this machine's address in its network: the one it would speak to the internet from, else the first that
-// its interfaces have. It is not valid if there is none.
+// Address returns this machine's address in its network: the one from which it reaches the internet, else the first one
+// of its interfaces. It is not valid if there is none.
 func Address() netip.Addr {
-	if conn, err := net.Dial("udp4", nowhere); err == nil { // this looks up the route, and no more
+	if conn, err := net.Dial("udp4", nowhere); err == nil { // only looks up the route
 		defer func() { _ = conn.Close() }()
 		if from, err := netip.ParseAddrPort(conn.LocalAddr().String()); err == nil && usable(from.Addr()) {
 			return from.Addr()
@@ -26,7 +26,7 @@ func Address() netip.Addr {
 	return all[0]
 }
 
-// All are the addresses of this machine's interfaces that others may reach, those of IPv4 first.
+// All returns the addresses of this machine's interfaces that others may reach, those of IPv4 first.
 func All() (all []netip.Addr) {
 	interfaces, err := net.InterfaceAddrs()
 	if err != nil {
@@ -35,7 +35,7 @@ func All() (all []netip.Addr) {
 	return among(interfaces)
 }
 
-// among are those addresses that can be dialled from elsewhere, those of IPv4 first.
+// among returns the addresses that can be dialled from elsewhere, those of IPv4 first.
 func among(interfaces []net.Addr) (all []netip.Addr) {
 	var six []netip.Addr
 	for _, i := range interfaces {
@@ -54,8 +54,8 @@ func among(interfaces []net.Addr) (all []netip.Addr) {
 // usable: link-local addresses need a zone, which a URL does not carry to another machine.
 func usable(a netip.Addr) bool { return a.IsGlobalUnicast() }
 
-// reach are the hosts under which a listener on host can be dialled, the one on this machine first: host itself, unless
-// it means every interface. all are the addresses of the interfaces.
+// reach returns the hosts under which a listener on host can be dialled, the one on this machine first: host itself,
+// unless it means every interface. all are the addresses of the interfaces.
 func reach(host string, all []netip.Addr) []string {
 	if !Everywhere(host) {
 		return []string{host}

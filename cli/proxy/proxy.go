@@ -1,5 +1,6 @@
-// Package proxy has what a reverse proxy in front of the server needs, a file for each. It stands once: the topic proxy shows
-// the files, and setup fills them in. Tests run nginx and Caddy with them.
+// Package proxy holds the configuration of each reverse proxy that can stand in front of the server, a file for each.
+// There is one copy only: the topic proxy shows the files, and setup fills them in. Tests run nginx and Caddy with
+// them.
 package proxy
 
 import (
@@ -7,12 +8,13 @@ import (
 	"strings"
 )
 
-// Files are all of them. Each is for the host relay.example.net and a server on 127.0.0.1:8787.
+// Files holds all of them. Each is written for the host relay.example.net and a server on 127.0.0.1:8787.
 //
 //go:embed Caddyfile nginx.conf traefik.yaml
 var Files embed.FS
 
-// For is a file for the host that is dialled, and the address that the server listens on. It panics when there is no such file.
+// For returns a file for the dialled host and the address that the server listens on. It panics if there is no such
+// file.
 func For(file, host, address string) string {
 	text, err := Files.ReadFile(file)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 // quiet is the light border that readers need, in modules.
 const quiet = 4
 
-// Rows are the modules of text's code and of the border around it, true for dark ones. Nil: text is too long for a code.
+// Rows returns the modules of text's code and of the border around it, true for dark ones. Nil: text is too long for a
+// code.
 func Rows(text string) [][]bool {
 	code, err := qr.Encode(text, qr.L)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Manager is the way to the service manager, which is told how the server is: ready, reloading, stopping, and alive. Where none asks
-// for it ($NOTIFY_SOCKET), and of the zero value, nothing is told. Its methods may be called from any goroutine.
+// Manager reports the server's state to the service manager: ready, reloading, stopping, and alive. Without
+// $NOTIFY_SOCKET, and as the zero value, it reports nothing. Its methods may be called from any goroutine.
 type Manager struct {
 	socket string        // empty: nobody asked
 	alive  time.Duration // how often it wants to hear that this process is alive; 0: not at all
 }
 
-// ManagerOf is the manager that started a process with such an environment.
+// ManagerOf returns the manager of a process with such an environment.
 func ManagerOf(env func(name string) string) Manager {
 	m := Manager{socket: env("NOTIFY_SOCKET")}
 	pid := env("WATCHDOG_PID")
@@ -46,8 +46,8 @@ func (m Manager) Reloading() {
 // Stopping says that the server stops, and why.
 func (m Manager) Stopping(why string) { m.tell("STOPPING=1", "STATUS=stopping: "+why) }
 
-// Watch says that the process is alive, as often as it is wanted, until ctx ends. check returns when what must not hang
-// does not hang: while it does not return, nothing is said, and the manager starts the server anew.
+// Watch reports until ctx ends that the process is alive, as often as the manager wants. It calls check first, which
+// does not return while the server hangs. Then nothing is reported, and the manager restarts the server.
 func (m Manager) Watch(ctx context.Context, check func(context.Context)) {
 	if m.alive == 0 || !m.Asked() {
 		return
@@ -73,7 +73,7 @@ func (m Manager) tell(lines ...string) {
 	for i, l := range lines {
 		lines[i] = strings.ReplaceAll(l, "\n", " ")
 	}
-	// A name that begins with "@" is one without a file: package net knows.
+	// Package net understands a name that begins with "@", which is a socket without a file.
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: m.socket, Net: "unixgram"})
 	if err != nil {
 		return

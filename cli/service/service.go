@@ -1,6 +1,6 @@
-// Package service holds the systemd unit, which stands once: the packages install it, and setup writes it with another
-// program's path. It knows where units are, how the service is started, and what
-// the service manager is told.
+// Package service holds the systemd unit. There is one copy: the packages install it, and setup writes it with another
+// program's path. The package also knows where units are, how the service is started, and what to report to the service
+// manager.
 package service
 
 import _ "embed"

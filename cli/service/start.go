@@ -20,7 +20,7 @@ func Packaged() bool {
 	return exists("/usr/lib/systemd/system/"+Name) || exists("/lib/systemd/system/"+Name)
 }
 
-// User is this user's own unit; empty: there is no home folder.
+// User returns the path of this user's own unit; empty: there is no home folder.
 func User() string {
 	dir, err := os.UserConfigDir()
 	if err != nil {
@@ -29,12 +29,12 @@ func User() string {
 	return filepath.Join(dir, "systemd", "user", Name)
 }
 
-// Runs reports whether systemd is what starts services here.
+// Runs reports whether systemd starts services here.
 func Runs() bool { return exists("/run/systemd/system") }
 
-// Start is the command that starts the service of that configuration file; empty: there is no such service here.
+// Start returns the command that starts the service with that configuration file; empty: there is no such service here.
 func Start(config string) string {
-	own, _ := os.ReadFile(User()) // without it there is none
+	own, _ := os.ReadFile(User()) // if there is no such file, there is no unit
 	return start(config, Runs(), Packaged() || exists(System), own)
 }
 

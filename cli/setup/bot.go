@@ -31,7 +31,7 @@ const askWithin = 15 * time.Second
 type newBot struct {
 	network platforms.Network
 	token   relay.Secret
-	file    string // where the token is kept already; empty: nowhere
+	file    string // the file that has the token already; empty: none
 	secrets map[string]kept
 	values  map[string]string // settings without which there is no bot
 }
@@ -39,10 +39,10 @@ type newBot struct {
 // kept is a further credential of a bot.
 type kept struct {
 	secret relay.Secret
-	file   string // where it is kept already; empty: nowhere
+	file   string // the file that has it already; empty: none
 }
 
-// askBot has a bot configured, or continues with those there are.
+// askBot asks for a bot and plans it, or continues with the configured ones.
 func (s *interview) askBot(ctx context.Context, p *plan) error {
 	add := s.Platform != "" || s.TokenFile != "" || s.TokenStdin || s.PasswordFile != ""
 	if len(s.cfg.Bots) > 0 && !add {
@@ -110,7 +110,8 @@ func (s *interview) askNetwork(ctx context.Context) (bot newBot, err error) {
 	return bot, err
 }
 
-// simplestFirst are the networks in the order in which they are offered: those that ask for a token alone come first.
+// simplestFirst returns the networks in the order in which they are offered: those that ask for a token alone come
+// first.
 func simplestFirst(all []platforms.Network) []platforms.Network {
 	all = slices.Clone(all)
 	slices.Reverse(all)
@@ -118,7 +119,7 @@ func simplestFirst(all []platforms.Network) []platforms.Network {
 	return all
 }
 
-// questions is how much a network's bots need beside a token.
+// questions returns how many settings a network's bots need beside a token.
 func questions(n platforms.Network) int {
 	count := len(n.Secrets)
 	for _, key := range n.Keys {
@@ -132,11 +133,11 @@ func questions(n platforms.Network) int {
 // required reports whether there is no bot without a value for key.
 func required(key platforms.Key) bool { return key.Check(key.Default) != nil }
 
-// asked stands for the address of this server, while it is not known. Nobody is told of it.
+// asked is a placeholder for this server's address until the person was asked for it. It is never shown.
 const asked = "https://asked-for-later.invalid"
 
-// addBot asks for a token, unless it was given, looks at the bot and plans its table. again: the person wants to give
-// another token.
+// addBot asks for a token, unless it was given, looks at the bot and plans its table. again is true if the person wants
+// to give another token.
 func (s *interview) addBot(ctx context.Context, p *plan, bot newBot) (again bool, err error) {
 	if bot.values, err = s.settings(ctx, bot.network); err != nil {
 		return false, err
@@ -182,8 +183,8 @@ func (s *interview) addBot(ctx context.Context, p *plan, bot newBot) (again bool
 	return false, s.planBot(ctx, p, bot, one.ID())
 }
 
-// standing looks at a bot that is configured, as it is with that token. A token that is not the configured one is to take
-// its place.
+// standing examines a configured bot with that token. If it is not the configured token, and works, standing plans to
+// write it in place of the configured one.
 func (s *interview) standing(ctx context.Context, p *plan, b config.Bot, token relay.Secret) error {
 	o := b.Options
 	o.Token = token
@@ -204,7 +205,7 @@ func (s *interview) standing(ctx context.Context, p *plan, b config.Bot, token r
 	}
 }
 
-// replaceToken plans that the token of o is written where that of b stands, and nothing else.
+// replaceToken plans only this: to write the token of o where that of b is.
 func (s *interview) replaceToken(p *plan, b config.Bot, o platforms.Options) error {
 	if b.TokenFile == "" {
 		return errors.New("the bot's token comes from an environment variable: put the new one there, then run setup again")
@@ -265,8 +266,8 @@ type login struct {
 	token    relay.Secret
 }
 
-// token asks for the token of the bot that o is to open; the one it has is refused, and not offered. file is where it is kept
-// already; empty: nowhere.
+// token asks for the token of the bot that o is to open. The token that o has was refused, and is not offered. file is
+// the file that has it already; empty: none.
 func (s *interview) token(ctx context.Context, network platforms.Network, o platforms.Options) (token relay.Secret, file string, err error) {
 	switch {
 	case s.PasswordFile != "" && network.Login != nil:
@@ -348,7 +349,7 @@ func (s *interview) secret(ctx context.Context, network platforms.Network, key p
 	return k, err
 }
 
-// unknown is the error of an answer, as NAME=…, whose name none of the network's bots has.
+// unknown is the error for an answer NAME=… with a name that no setting of the network's bots has.
 func unknown(flag string, network platforms.Network, given, names []string) error {
 	for _, answer := range given {
 		if name, _, _ := strings.Cut(answer, "="); !slices.Contains(names, name) {
@@ -358,7 +359,8 @@ func unknown(flag string, network platforms.Network, given, names []string) erro
 	return nil
 }
 
-// settings asks for what the network's bots need beside credentials, and takes what else was given.
+// settings asks for the settings that the network's bots need beside credentials, and takes those that were given by
+// flags.
 func (s *interview) settings(ctx context.Context, network platforms.Network) (values map[string]string, err error) {
 	var names, secrets []string
 	for _, key := range network.Keys {
@@ -404,8 +406,8 @@ func asUsage(flag string, err error) error {
 	return UsageError{fmt.Errorf("--%s: %w", flag, err)}
 }
 
-// tokenFolder is where tokens are kept: beside the configuration, and below that of the system in a folder of their own,
-// which is the service's, too.
+// tokenFolder returns the folder of tokens: beside the configuration or, for a configuration in the system's folder, a
+// folder of its own there, which the service reads, too.
 func (s *setup) tokenFolder() string {
 	if dir := filepath.Dir(s.file); s.Root && dir == service.Config {
 		return filepath.Join(dir, "tokens")
@@ -413,22 +415,22 @@ func (s *setup) tokenFolder() string {
 	return filepath.Dir(s.file)
 }
 
-// tokenFile is where a token is kept.
+// tokenFile returns the path of a token's file.
 func (s *setup) tokenFile(network platforms.Network, of string) string {
 	return filepath.Join(s.tokenFolder(), string(network.Name)+of+".token")
 }
 
-// What comes of a look at a bot.
+// The possible results of a look at a bot.
 type verdict int
 
 const (
 	good    verdict = iota
-	asItIs          // the person continues with what is wrong
-	once            // the person fixed something: look once more
-	another         // another token is to be given
+	asItIs          // the person continues in spite of the faults
+	once            // the person fixed something: the bot is examined once more
+	another         // the person is asked for another token
 )
 
-// looked is what a look at a bot found. Questions that are asked anew cause no second look.
+// looked is the result of a look at a bot. When questions are asked again, there is no second look.
 type looked struct {
 	bot config.Bot
 	x   platforms.Examination
@@ -460,7 +462,7 @@ func (s *interview) examine(ctx context.Context, p *plan, network platforms.Netw
 	return x, true, nil
 }
 
-// look asks the network how the bot stands, says so, and asks what to do about what is wrong.
+// look asks the network about the bot, shows the findings, and asks what to do about faults.
 func (s *interview) look(ctx context.Context, p *plan, network platforms.Network, o platforms.Options) (verdict, error) {
 	x, ok, err := s.examine(ctx, p, network, o)
 	switch {
@@ -488,7 +490,7 @@ func (s *interview) look(ctx context.Context, p *plan, network platforms.Network
 	return s.decide(ctx, network, x)
 }
 
-// decide is what to do after a look.
+// decide asks what to do after a look.
 func (s *interview) decide(ctx context.Context, network platforms.Network, x platforms.Examination) (verdict, error) {
 	if len(x.Findings) == 0 || x.Findings[0].Severity != finding.Fault { // the worst is first
 		return good, nil
@@ -560,8 +562,8 @@ func (s *interview) planBot(ctx context.Context, p *plan, bot newBot, id relay.B
 	return s.askInvited(ctx, p)
 }
 
-// planFile plans the file of one credential, unless one holds it, and says how the configuration names it. what tells it from
-// the bot's token.
+// planFile plans the file of one credential, unless a file has it already, and sets the line of the configuration that
+// names it. what distinguishes the credential from the bot's token.
 func (s *interview) planFile(p *plan, network platforms.Network, what string, id relay.Bot, k kept) (string, error) {
 	file := k.file
 	if folder := s.tokenFolder(); folder != filepath.Dir(s.file) && filepath.Dir(file) != folder {

@@ -17,7 +17,7 @@ const maxEnvFile = 1 << 20 // bytes
 
 var assignment = regexp.MustCompile(`^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=`)
 
-// nameIn is the variable that a line of a .env file sets; empty: none.
+// nameIn returns the variable that a line of a .env file sets; empty: none.
 func nameIn(line string) string {
 	if m := assignment.FindStringSubmatch(line); m != nil {
 		return m[1]
@@ -25,8 +25,8 @@ func nameIn(line string) string {
 	return ""
 }
 
-// mergeEnv is a .env file with lines in it: a name that is there is replaced where it stands first, and stands nowhere
-// else afterwards; the others come to the end, with their comments. The file ends with its last line.
+// mergeEnv returns a .env file with lines in it: a name that is there is replaced where it stands first, and stands
+// nowhere else afterwards; the others come to the end, with their comments. The file ends with its last line.
 func mergeEnv(file string, lines []string) string {
 	file = strings.TrimRight(file, "\n")
 	var all []string
@@ -53,7 +53,7 @@ func mergeEnv(file string, lines []string) string {
 	return strings.Join(append(all, added...), "\n") + "\n"
 }
 
-// readEnv is the .env file at path, where a link leads, and what stands in it; a missing one is empty.
+// readEnv returns the path to which the .env file's link leads, and the content; a missing file is empty.
 func readEnv(path string) (to string, content []byte, err error) {
 	if at, err := filepath.EvalSymlinks(path); err == nil {
 		path = at
@@ -73,7 +73,7 @@ func readEnv(path string) (to string, content []byte, err error) {
 	return path, content, err
 }
 
-// envHolds reports whether the .env file has the lines of a gateway, and whether they have it dial that address.
+// envHolds reports whether the .env file has the lines of a gateway, and whether they make it dial that address.
 func envHolds(path, name, address string) (lines, dials bool, err error) {
 	_, content, err := readEnv(path)
 	for line := range strings.Lines(string(content)) {
@@ -88,10 +88,10 @@ func envHolds(path, name, address string) (lines, dials bool, err error) {
 	return lines, dials, err
 }
 
-// botToken is how variables are called that make a gateway run a bot of its own.
+// botToken matches the variables that make a gateway run a bot of its own.
 var botToken = regexp.MustCompile(`^(?:[A-Z]+_BOT_TOKEN|MATTERMOST_TOKEN|MATRIX_ACCESS_TOKEN)$`)
 
-// envBots are the variables of the .env file that make a gateway run bots of its own.
+// envBots returns the variables of the .env file that make a gateway run bots of its own.
 func envBots(path string) (names []string, err error) {
 	_, content, err := readEnv(path)
 	for line := range strings.Lines(string(content)) {

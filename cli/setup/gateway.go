@@ -104,7 +104,7 @@ func (s *setup) with(ctx context.Context, do func(*admin.Client) error) error {
 	return errors.Join(do(c), done())
 }
 
-// state is how a gateway's instance is; there: it is enrolled, and not revoked.
+// state returns the state of a gateway's instance. there: it is enrolled, and not revoked.
 func (s *setup) state(ctx context.Context, name string) (st manage.InstanceStatus, there bool, err error) {
 	err = s.with(ctx, func(c *admin.Client) error {
 		all, err := admin.Ask(ctx, c, ops.Gateways, struct{}{})
@@ -123,7 +123,7 @@ func (s *setup) state(ctx context.Context, name string) (st manage.InstanceStatu
 	return st, there, err
 }
 
-// credentials makes a gateway, or new credentials of one that is there, and hands its lines out.
+// credentials makes a gateway, or new credentials for one that exists, and hands out its lines.
 func (s *installation) credentials(ctx context.Context, p *plan) error {
 	_, there, err := s.state(ctx, p.gate)
 	if err != nil {
@@ -159,8 +159,8 @@ func (s *installation) credentials(ctx context.Context, p *plan) error {
 	return nil
 }
 
-// keepClosed leaves out of made's lines what would open bots of the gateway's own to everybody, if the .env file has
-// such bots, and says what the other lines do to them.
+// keepClosed removes lines of made that would open the gateway's own bots to everybody, if the .env file has such bots,
+// and says what the other lines do to those bots.
 func (s *installation) keepClosed(file string, made manage.Enrolled) error {
 	own, err := envBots(file)
 	if err != nil || len(own) == 0 {
@@ -212,7 +212,7 @@ func (s *interview) anew(ctx context.Context, p *plan, st manage.InstanceStatus)
 	return true, nil
 }
 
-// envFile is where a gateway's lines go; empty: they are printed, as for one on another machine.
+// envFile returns the file for a gateway's lines; empty: they are printed, as for a gateway on another machine.
 func (s *interview) envFile(ctx context.Context, p *plan) (string, error) {
 	if s.EnvFile == "" && (s.lines == nil || p.reach == "lan" || p.reach == "internet") {
 		return "", nil

@@ -15,10 +15,10 @@ type installation struct {
 	*setup
 	changed bool       // something is written that a running server does not know yet
 	linked  bool       // somebody is linked to the gateway
-	served  chan error // what the server ended with that was started here; nil: none was
+	served  chan error // gets the result of the server that was started here; nil: none was
 }
 
-// write writes what the plan says, or waits until the person has.
+// write writes the plan's files, or waits until the person has written them.
 func (s *installation) write(ctx context.Context, p *plan) error {
 	s.shows(nil) // nothing more is asked
 	for _, f := range p.tokens {
@@ -64,7 +64,7 @@ func (s *installation) write(ctx context.Context, p *plan) error {
 	return err
 }
 
-// changedByHand says what is to be changed in connector.toml, and waits for it where somebody can do it.
+// changedByHand says what to change in connector.toml, and waits for the change if somebody can make it.
 func (s *installation) changedByHand(ctx context.Context, p *plan) error {
 	s.say("\n%s exists already, and setup does not edit it. %s", s.file, terminal.Text(byHand(s.text, p.lines, p.gone, p.bot)))
 	if s.lines == nil {

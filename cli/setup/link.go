@@ -69,7 +69,7 @@ func (s *installation) link(ctx context.Context, p *plan) error {
 	}
 }
 
-// called is a linked person by name, where one is known, and by what the commands take.
+// called returns a linked person's name, if known, and the form that commands take.
 func called(who manage.Binding) string {
 	id := string(who.Platform) + ":" + string(who.User)
 	if who.Person == "" {
@@ -78,14 +78,14 @@ func called(who manage.Binding) string {
 	return terminal.Plain(who.Person + " (" + id + ")")
 }
 
-// people are those whose messages a gateway gets.
+// people returns the people whose messages a gateway gets.
 func (s *installation) people(ctx context.Context, name string) (all []manage.Binding, err error) {
 	err = s.with(ctx, func(c *admin.Client) error {
 		g, err := admin.Ask(ctx, c, ops.Gateway, manage.Named{Name: name})
 		if g.Holds != nil {
 			for _, b := range g.Holds.People {
 				if !slices.ContainsFunc(s.cfg.Bots, func(bot config.Bot) bool { return bot.Network.Name == b.Platform }) {
-					continue // such as the chat in the browser
+					continue // for example the chat in the browser
 				}
 				all = append(all, b)
 			}
@@ -95,7 +95,8 @@ func (s *installation) people(ctx context.Context, name string) (all []manage.Bi
 	return all, err
 }
 
-// without are the networks of the configured bots on which none of the people is. added: one of them is new.
+// without returns the networks of the configured bots on which none of the people is linked. added: one of these
+// networks is new.
 func (s *installation) without(people []manage.Binding, new string) (networks []string, added bool) {
 	for _, b := range s.cfg.Bots {
 		of := func(who manage.Binding) bool { return who.Platform == b.Network.Name }

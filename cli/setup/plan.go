@@ -11,26 +11,26 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// plan is what the answers come to.
+// plan is the result of the answers.
 type plan struct {
 	looked int         // how many looks at bots there were
-	name   string      // of the bot, for the last word
-	invite string      // where it is invited into a server; empty: nowhere
+	name   string      // of the bot, for the farewell
+	invite string      // the link that invites the bot into a server; empty: it needs none
 	tokens []tokenFile // to be written
-	bot    []setting   // the table of a bot that is to be added; nil: none is
-	botID  relay.Bot   // of that table
+	bot    []setting   // the table of a bot to add; nil: none
+	botID  relay.Bot   // the bot of that table
 	added  string      // the network of a bot that gateways do not know yet
-	enter  string      // where its network is told to call this server; empty: it does not call
+	enter  string      // where to enter the address that the bot's network calls; empty: it makes no calls
 
 	reach  string         // where gateways run, if that was asked
 	lines  []setting      // that connector.toml lacks
 	gone   []string       // the keys that it is not to have any more
 	draft  []byte         // connector.toml with those lines; nil: the file stays, or the person changes it
-	cfg    *config.Config // what will be configured, as far as setup writes it
-	start  string         // how the server is to run; empty: it runs
-	gate   string         // the gateway's name; empty: none is wanted now
+	cfg    *config.Config // the configuration afterwards, as far as setup writes it
+	start  string         // how the server is to run; empty: it runs already
+	gate   string         // the gateway's name; empty: no gateway is wanted now
 	env    string         // the .env file for its credentials; empty: they are printed
-	keep   bool           // its credentials are where they belong
+	keep   bool           // its credentials are in place already
 	byHand bool           // the person changes connector.toml
 }
 
@@ -42,7 +42,7 @@ type tokenFile struct {
 	replaces bool // another token of the same table
 }
 
-// interview asks for what the plan needs. It changes nothing.
+// interview asks the questions of the plan. It changes nothing.
 type interview struct {
 	*setup
 	looks  []looked // at bots, in the order of the questions
@@ -72,7 +72,7 @@ func (s *interview) questions(ctx context.Context, p *plan) error {
 	return nil
 }
 
-// judge is what a text would mean as the configuration, when the files of pending are written.
+// judge returns the configuration that text would be once the files of pending are written.
 func (s *setup) judge(text []byte, pending []tokenFile) (*config.Config, error) {
 	tokens := make(map[string]relay.Secret)
 	for _, f := range pending {
@@ -84,7 +84,7 @@ func (s *setup) judge(text []byte, pending []tokenFile) (*config.Config, error) 
 // has reports whether the configuration says something about a key.
 func (s *setup) has(path string) bool { return lineOf(s.text, path) > 0 }
 
-// compose is connector.toml as it will be, or what the person is to change in it.
+// compose makes the new connector.toml, or the instructions for the person to change it.
 func (s *interview) compose(_ context.Context, p *plan) error {
 	if s.DataDir != "" {
 		p.lines = slices.Insert(p.lines, 0, setting{key: "data_dir", value: text(s.cfg.DataDir)})

@@ -20,7 +20,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 )
 
-// The answers to where gateways run, to how their connections are protected, and to what may open the web pages.
+// The answers to three questions: where gateways run, how their connections are protected, and who may open the web
+// pages.
 var (
 	reaches = []option{
 		{"here", "on this machine (127.0.0.1)"},
@@ -39,7 +40,7 @@ var (
 	}
 )
 
-// port is the one to listen on: that of the configuration, if it names one.
+// port returns the port to listen on: that of the configuration, if it names one.
 func (s *setup) port() string {
 	if _, port, err := net.SplitHostPort(s.cfg.Listen); err == nil && port != "0" && s.has("listen") {
 		return port
@@ -49,8 +50,8 @@ func (s *setup) port() string {
 
 func (s *setup) localAddress() string { return net.JoinHostPort("127.0.0.1", s.port()) }
 
-// askReach asks where gateways run, and has the server listen where they can reach it. A file that setup does not edit says
-// so itself, or means this machine.
+// askReach asks where gateways run, and makes the server listen where they can reach it. A file that setup does not
+// edit decides itself; without a line it means this machine.
 func (s *interview) askReach(ctx context.Context, p *plan) error {
 	settled := s.has("listen") || s.has("public_url") || s.cfg.PublicURL != "" || sectioned(s.text)
 	if s.Reach == "" && settled && (p.enter == "" || s.cfg.PublicURL != "") {
@@ -83,10 +84,10 @@ func (s *interview) askReach(ctx context.Context, p *plan) error {
 	return err
 }
 
-// webPort is where the pages are.
+// webPort is the port of the pages.
 const webPort = "8788"
 
-// askWeb asks what may open the web pages. Where nobody can be asked, there are none without a flag.
+// askWeb asks who may open the web pages. If nobody can be asked, a flag decides; without it there are no pages.
 func (s *interview) askWeb(ctx context.Context, p *plan) error {
 	if s.Web == "" && (s.has("web.listen") || sectioned(s.text)) {
 		return nil
@@ -105,7 +106,7 @@ func (s *interview) askWeb(ctx context.Context, p *plan) error {
 	return err
 }
 
-// missing is what --reach needs beside it where nobody can be asked; empty: nothing.
+// missing names the flag that --reach needs if nobody can be asked; empty: none.
 func (s *interview) missing() string {
 	lan, secure := strings.EqualFold(s.Reach, "lan"), strings.ToLower(s.Secure)
 	switch {
@@ -119,7 +120,7 @@ func (s *interview) missing() string {
 	return ""
 }
 
-// behind are the settings of a server behind a proxy on this machine.
+// behind returns the settings of a server behind a proxy on this machine.
 func (s *interview) behind(address string) []setting {
 	return []setting{
 		{key: "listen", value: text(s.localAddress())}, {key: "public_url", value: text(address)},
@@ -261,7 +262,7 @@ func (s *interview) internet(ctx context.Context) ([]setting, error) {
 	return s.behind(address), nil
 }
 
-// indented sets text off from what is said.
+// indented indents text, to set it off from the conversation.
 func indented(text string) string {
 	return regexp.MustCompile(`(?m)^(.)`).ReplaceAllString(text, "  $1")
 }

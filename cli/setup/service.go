@@ -42,7 +42,7 @@ WantedBy=default.target
 `
 )
 
-// systemd is where units are, and what runs.
+// systemd knows where units are, and which program they run.
 type systemd struct {
 	root    bool
 	program string // this one
@@ -50,8 +50,8 @@ type systemd struct {
 	unit    string // of the system
 }
 
-// plan is what installing the service takes: a unit, unless one is there, and commands. tokens are the folder of the
-// tokens' files; haveUser and packaged say what is there already.
+// plan returns the steps that install the service: a unit, unless one is there, and commands. tokens is the folder of
+// the tokens' files; haveUser, haveData and packaged say what is there already.
 func (d systemd) plan(tokens string, haveUser, haveData, packaged bool) (unit string, commands [][]string, err error) {
 	if !d.root {
 		control := []string{"systemctl", "--user"}
@@ -71,7 +71,7 @@ func (d systemd) plan(tokens string, haveUser, haveData, packaged bool) (unit st
 		commands = append(commands, []string{"install", "-d", "-m", "0700", "-o", systemUser, "-g", systemUser, systemData})
 	}
 	commands = append(commands,
-		[]string{"chmod", "0755", service.Config},                      // no secret lies there but in the folder of tokens
+		[]string{"chmod", "0755", service.Config},                      // only the folder of tokens contains secrets
 		[]string{"chown", "-R", systemUser + ":" + systemUser, tokens}, // not its group's, which may give commands
 		[]string{"chmod", "-R", "u=rwX,go=", tokens},
 	)
@@ -85,7 +85,7 @@ func (d systemd) plan(tokens string, haveUser, haveData, packaged bool) (unit st
 	return unit, append(commands, []string{"systemctl", "daemon-reload"}, []string{"systemctl", "enable", "--now", service.Name}), nil
 }
 
-// quoted is a word of a unit's command line.
+// quoted returns a word of a unit's command line.
 func quoted(word string) string {
 	word = strings.ReplaceAll(word, "%", "%%")
 	if strings.ContainsAny(word, " \t\"'\\$;") {
@@ -106,7 +106,7 @@ func (s *installation) service(ctx context.Context) error {
 	}
 	d := systemd{root: s.Root, program: program, config: s.file, unit: service.Unit}
 	tokens := s.tokenFolder()
-	users, _ := os.ReadFile("/etc/passwd") // without it useradd says what is wrong
+	users, _ := os.ReadFile("/etc/passwd") // if it cannot be read, useradd reports the fault
 	haveUser := strings.Contains("\n"+string(users), "\n"+systemUser+":")
 	unit, commands, err := d.plan(tokens, haveUser, files.Exists(systemData), packaged)
 	if err != nil {
@@ -148,7 +148,8 @@ func (s *installation) service(ctx context.Context) error {
 	return nil
 }
 
-// unit is where the service's unit is written (empty: there is no home), and whether it is there, or a package has brought it.
+// unit returns the path of the service's unit (empty: there is no home folder), whether the unit is there, and whether
+// a package has brought it.
 func (s *setup) unit() (path string, there, packaged bool) {
 	if s.Root {
 		path, packaged = service.System, service.Packaged()
@@ -158,7 +159,7 @@ func (s *setup) unit() (path string, there, packaged bool) {
 	return path, packaged || files.Exists(path), packaged
 }
 
-// leftBehind says which data a service would not see, whose own are in the other folder.
+// leftBehind warns about data that a service would not see, because the service uses another folder.
 func leftBehind(data, services string) error {
 	const database = "connector.db"
 	if data == services || !files.Exists(filepath.Join(data, database)) || files.Exists(filepath.Join(services, database)) {

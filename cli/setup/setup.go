@@ -1,14 +1,15 @@
-// Package setup asks what a first start needs, writes connector.toml, the token's file and a gateway's .env lines, and
-// waits until messages can flow. Every answer can be a flag.
+// Package setup asks for what a first start needs, writes connector.toml, the token's file and a gateway's .env lines,
+// and waits until messages can flow. Every answer can be a flag.
 //
 // Invariants:
 //
 //  1. All questions come first, and each can be taken back; nothing is written before the last one, which shows all that
 //     will be.
-//  2. No file that is there is written over: lines are only added at the end of a connector.toml that has no section yet,
-//     and of others the person changes theirs; a token gets a file of its own, where only another token of the same table
-//     replaces it; of an .env file only our names change.
-//  3. Each step is whole before the next one begins, and looks at what is there: after an interruption setup continues.
+//  2. No existing file is overwritten. Lines are only added at the end of a connector.toml without sections; the person
+//     changes any other. A token gets a file of its own, in which only another token of the same table replaces it. In
+//     an .env file only our names change.
+//  3. Each step is complete before the next one begins, and looks first at what is there: after an interruption setup
+//     continues.
 //  4. Nothing is started that was not asked for.
 //  5. A token is never shown, not even as it is typed, and stands in no error.
 package setup
@@ -33,11 +34,12 @@ import (
 // Flags are answers. An empty one is asked for.
 type Flags struct {
 	Platform, TokenFile string
-	// SecretFiles are where further credentials of the bot are, each as NAME=FILE.
+	// SecretFiles are the files of further credentials of the bot, each as NAME=FILE.
 	SecretFiles []string
 	// PasswordFile has the password of the bot's account, which is used once.
 	PasswordFile string
-	// Settings are of the bot's, each as NAME=VALUE. One without which there is no bot is asked for.
+	// Settings are settings of the bot, each as NAME=VALUE. setup asks for those that the bot needs and that are
+	// missing.
 	Settings          []string
 	TokenStdin        bool
 	APIBase           string
@@ -46,19 +48,19 @@ type Flags struct {
 	Secure            string // in the network: tls, tailscale or plain
 	CertFile, KeyFile string
 	PublicURL         string
-	Web               string // what may open the web pages: here, lan or no
+	Web               string // who may open the web pages: here, lan or no
 	Start             string // how the server is to run: here, service or no
 	Gateway, EnvFile  string
 	Wait              time.Duration // how long the gateway and its person are waited for where nobody can be asked
 	Yes               bool
 }
 
-// Options are what setup is run with.
+// Options are the parts that setup runs with.
 type Options struct {
 	Flags
 	In    io.Reader     // a token, with TokenStdin
-	Typed <-chan string // what a person types, in lines; nil: nobody can be asked
-	// Show has what is typed be seen from now on, as long as the whole line may be. Nil: nothing more is asked.
+	Typed <-chan string // lines that a person types; nil: nobody can be asked
+	// Show makes typed text visible from now on, for as long as may accepts the whole line. Nil: no more questions.
 	Show     func(may func(line string) bool)
 	Clear    bool      // the terminal can be cleared
 	Out      io.Writer // credentials, codes and links that log in
@@ -68,27 +70,28 @@ type Options struct {
 	DataDir  string    // --data-dir; it is written down
 	Networks []platforms.Network
 	Root     bool
-	// Serve runs the server of the configuration file until ctx ends, and logs what is wrong; after Loud, all that the
-	// configuration wants.
+	// Serve runs the server of the configuration file until ctx ends. It logs faults only; after Loud, everything that
+	// the configuration wants.
 	Serve func(ctx context.Context, file string) error
 	Loud  func(*config.Config)
-	// Client is the way to the running server of the file, or to the database opened for one command, which it makes.
-	// The caller ends it with done.
+	// Client returns a client for the running server of the file, or for the database opened for one command, which it
+	// makes. The caller ends it with done.
 	Client func(ctx context.Context, file string) (c *admin.Client, done func() error, err error)
-	// Reload has the running server take the changed configuration. left are the settings that wait for a restart.
+	// Reload makes the running server take over the changed configuration. left are the settings that wait for a
+	// restart.
 	Reload func(ctx context.Context, file string) (left []string, err error)
-	// Command runs another program, and shows what that says.
+	// Command runs another program and shows its output.
 	Command func(ctx context.Context, name string, args ...string) error
 }
 
-// setup is one run: an interview, which ends with a plan, then its installation.
+// setup is one run: an interview, which ends with a plan, and then the installation.
 type setup struct {
 	Options
 	*talk
 	file  string         // the configuration
 	named bool           // it was named by --config
-	text  []byte         // what stands in it
-	cfg   *config.Config // what it means
+	text  []byte         // its content
+	cfg   *config.Config // the text as a configuration
 }
 
 // Run asks, writes and waits. The error of an answer that makes no sense is a UsageError.
@@ -131,7 +134,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	return nil
 }
 
-// farewell says what is next, and keeps a server running that was started here.
+// farewell shows the next steps, and keeps a server running that was started here.
 func (s *installation) farewell(ctx context.Context, p *plan) error {
 	if err := s.login(ctx); err != nil {
 		return err
@@ -156,7 +159,7 @@ func (s *installation) farewell(ctx context.Context, p *plan) error {
 	}
 }
 
-// judgeFlags refuses what makes no sense before anything is done.
+// judgeFlags refuses flags that make no sense, before anything is done.
 func (s *interview) judgeFlags(ctx context.Context) error {
 	for _, q := range []question{
 		{flag: "reach", given: s.Reach, options: reaches}, {flag: "secure", given: s.Secure, options: secures},
@@ -204,7 +207,7 @@ func (s *setup) find() error {
 	return err
 }
 
-// read is what stands in the configuration, and what it means. A missing file is empty.
+// read returns the text of the configuration, and its meaning. A missing file is empty.
 func (s *setup) read() (text []byte, cfg *config.Config, err error) {
 	text, err = os.ReadFile(s.file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -219,7 +222,7 @@ func (s *setup) read() (text []byte, cfg *config.Config, err error) {
 func (s *setup) alone(ctx context.Context) error {
 	c, err := admin.Dial(ctx, s.cfg.Socket())
 	if err != nil {
-		return nil // none runs, or what comes next says what is wrong
+		return nil // none runs, or the next step reports the fault
 	}
 	server, err := c.Server(ctx)
 	if err != nil || server.Config == s.file {
@@ -235,7 +238,7 @@ func (s *setup) alone(ctx context.Context) error {
 	return fmt.Errorf("a server with the configuration %[2]s already runs on the data folder %[1]s: give --config %[2]s to add to it, or choose another folder with --data-dir", s.cfg.DataDir, server.Config)
 }
 
-// until looks again and again, every so often, until ok says that what is waited for is there.
+// until calls ok again and again, in the given interval, until it returns true.
 func until(ctx context.Context, every time.Duration, ok func() (bool, error)) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

@@ -34,7 +34,7 @@ func (s *interview) askStart(ctx context.Context, p *plan) (err error) {
 	return nil
 }
 
-// start has the server run, as the person wants it, or waits for it.
+// start makes the server run in the way that the person wants, or waits until it does.
 func (s *installation) start(ctx context.Context, p *plan) error {
 	if s.running(ctx) {
 		return s.reload(ctx)
@@ -59,7 +59,8 @@ func (s *installation) start(ctx context.Context, p *plan) error {
 	return s.started(ctx)
 }
 
-// howToStart is the question how the server should run. Where nobody can be asked, nothing is started without a flag.
+// howToStart returns the question how the server should run. Where nobody can be asked, nothing is started without a
+// flag.
 func (s *interview) howToStart() question {
 	q := question{
 		flag: "start", given: s.Flags.Start, text: "How should the server run?", def: "here",
@@ -76,7 +77,7 @@ func (s *interview) howToStart() question {
 	return q
 }
 
-// flagConfig is the flag that other commands need to find the configuration; empty where they find it alone.
+// flagConfig returns the flag with which other commands find the configuration; empty if they find it without.
 func (s *setup) flagConfig() string {
 	if s.named {
 		return " --config " + s.file
@@ -110,7 +111,7 @@ func (s *installation) started(ctx context.Context) error {
 	return s.stopped(err)
 }
 
-// reload has a server that runs already take what is in the configuration now, whoever wrote it there.
+// reload makes a server that runs already take over the configuration, whoever wrote it.
 func (s *installation) reload(ctx context.Context) error {
 	s.say("✓ the server runs")
 	left, err := s.Reload(ctx, s.file)

@@ -29,14 +29,14 @@ const back = "back"
 // talk is a conversation: questions and answers with a person at a terminal, or answers from flags.
 type talk struct {
 	out   io.Writer
-	lines <-chan string                    // what is typed; nil: nobody can be asked
-	shows func(may func(line string) bool) // of what is typed; see Options.Show
+	lines <-chan string                    // typed lines; nil: nobody can be asked
+	shows func(may func(line string) bool) // shows typed text; see Options.Show
 	clear bool                             // each question begins a screen
 	yes   bool                             // the default is the answer to whatever has one
 
 	notes   strings.Builder // said, and not shown yet
 	answers []string        // that were typed, to the questions so far
-	taken   int             // of them, since the first question was asked anew
+	taken   int             // how many of them were used since the first question was asked again
 }
 
 // say notes a line for the person. It is shown with the next question, or by show.
@@ -44,33 +44,33 @@ func (t *talk) say(format string, args ...any) {
 	t.notes.WriteString(terminal.Sprintf(format+"\n", args...)) // names come from networks
 }
 
-// show shows what was said.
+// show prints the conversation.
 func (t *talk) show() {
 	_, _ = io.WriteString(t.out, t.notes.String()) // a terminal that went away ends the conversation by its input
 	t.notes.Reset()
 }
 
-// again asks all questions again, of which those that are answered are passed over, but for the last one.
+// again asks all questions again. It skips those that are answered, except the last one.
 func (t *talk) again() {
 	t.answers, t.taken = t.answers[:len(t.answers)-1], 0
 	t.notes.Reset()
 }
 
-// question is one thing to be known.
+// question is one question to the person.
 type question struct {
 	flag    string // its flag, without "--"
-	given   string // by the flag; empty: not
+	given   string // the flag's value; empty: there was no flag
 	text    string
-	def     string                       // the answer behind Enter; empty: there is none
+	def     string                       // the answer for Enter; empty: there is none
 	secret  bool                         // not shown while it is typed; may have several lines
-	options []option                     // the answer is one of them, or what check takes; nil: any text
-	words   []string                     // that check takes; nil: any text
-	check   func(string) (string, error) // what the answer means; nil: itself
+	options []option                     // the answer is one of them, or one that check takes; nil: any text
+	words   []string                     // words that check accepts; nil: any text
+	check   func(string) (string, error) // returns the meaning of the answer; nil: the answer itself
 }
 
 type option struct{ key, label string }
 
-// ask is the answer to q; errBack: the person wants the question before.
+// ask returns the answer to q; errBack: the person wants the question before.
 func (t *talk) ask(ctx context.Context, q question) (string, error) {
 	if q.given != "" {
 		a, err := q.accept(q.given)
@@ -152,7 +152,7 @@ func (t *talk) prompt(q question) {
 	_, _ = io.WriteString(t.out, terminal.Plain(text))
 }
 
-// keys are the options' words.
+// keys returns the options' words.
 func (q question) keys() (all []string) {
 	for _, o := range q.options {
 		all = append(all, o.key)
@@ -160,7 +160,7 @@ func (q question) keys() (all []string) {
 	return all
 }
 
-// numbers are those of the options, in words: 1, 2 or 3.
+// numbers returns the options' numbers, in words: 1, 2 or 3.
 func (q question) numbers() string {
 	text := "1"
 	for n := 2; n <= len(q.options); n++ {
@@ -177,8 +177,8 @@ func (q question) numbers() string {
 // free reports whether any text can be an answer.
 func (q question) free() bool { return q.options == nil && q.words == nil }
 
-// may reports whether what is typed to q may be seen: of an answer that must be an option, only that. Somebody could paste a
-// token there.
+// may reports whether the typed answer to q may be shown. If the answer must be an option, only an option is shown,
+// because somebody could paste a token there.
 func (q question) may() func(line string) bool {
 	if q.secret {
 		return terminal.Prefix(back)
@@ -193,10 +193,10 @@ func (q question) may() func(line string) bool {
 	return terminal.Prefix(words...)
 }
 
-// errNoOption: the answer is none of the options.
+// errNoOption: the answer is not one of the options.
 var errNoOption = errors.New("no such option")
 
-// accept is what an answer means.
+// accept returns the meaning of an answer.
 func (q question) accept(a string) (string, error) {
 	if a == "" {
 		return "", errors.New("an answer is needed here")
@@ -215,10 +215,10 @@ func (q question) accept(a string) (string, error) {
 	return a, nil
 }
 
-// pasteGap is how long the next line of something pasted may take.
+// pasteGap is how long to wait for the next line of pasted text.
 const pasteGap = 300 * time.Millisecond
 
-// answer prompts for what is typed, and reads it. Where something can be pasted, it may have several lines.
+// answer prompts for an answer and reads it. Where text can be pasted, it may have several lines.
 func (t *talk) answer(ctx context.Context, q question) (string, error) {
 	t.shows(q.may()) // before the prompt, which somebody who is quick answers at once
 	defer t.shows(func(string) bool { return false })

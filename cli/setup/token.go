@@ -9,8 +9,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// findToken is the token of the network in what somebody pasted: bare, in quotes, behind "Bot " or NAME=, or inside a whole
-// message. The error says what is wrong, without repeating anything.
+// findToken returns the network's token from pasted text: bare, in quotes, behind "Bot " or NAME=, or inside a whole
+// message. The error says what is wrong and repeats nothing of the text.
 func findToken(network platforms.Network, networks []platforms.Network, pasted string) (none relay.Secret, err error) {
 	if s, ok := candidate(network, pasted); ok {
 		return s, nil
@@ -32,12 +32,13 @@ func findToken(network platforms.Network, networks []platforms.Network, pasted s
 	return none, err
 }
 
-// candidate is the longest word of pasted that has the form of the network's token: "10:30" has that of Telegram's, too.
+// candidate returns the longest word of pasted that has the form of the network's token: "10:30" has that of
+// Telegram's, too.
 func candidate(network platforms.Network, pasted string) (best relay.Secret, found bool) {
-	for _, frame := range []string{"\x1b[200~", "\x1b[201~"} { // a terminal's, around what is pasted
+	for _, frame := range []string{"\x1b[200~", "\x1b[201~"} { // terminals put these around pasted text
 		pasted = strings.ReplaceAll(pasted, frame, " ")
 	}
-	if network.CheckToken == nil { // it has none
+	if network.CheckToken == nil { // this network has no tokens
 		return best, false
 	}
 	longest := 0

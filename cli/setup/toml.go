@@ -20,7 +20,7 @@ func (s setting) path() string {
 	return s.section + "." + s.key
 }
 
-// lineOf is the line on which a file says something about a key, from 1; 0: it does not.
+// lineOf returns the line on which a file says something about a key, from 1; 0: it does not.
 func lineOf(file []byte, path string) int {
 	for _, l := range config.Outline(file) {
 		if l.Path == path && !l.Header {
@@ -30,7 +30,7 @@ func lineOf(file []byte, path string) int {
 	return 0
 }
 
-// lacking is what a file does not say yet of the lines, and what it says of the keys that are to go.
+// lacking returns those lines that a file lacks, and the keys of gone that it still has.
 func lacking(file []byte, lines []setting, gone []string) (lack []setting, still []string) {
 	all := config.Outline(file)
 	for _, s := range lines {
@@ -50,7 +50,7 @@ func lacking(file []byte, lines []setting, gone []string) (lack []setting, still
 	return lack, still
 }
 
-// sectioned reports whether a file has a section or a bot: what comes at its end does not belong to its top any more.
+// sectioned reports whether a file has a section or a bot, so that lines at its end would not belong to its top.
 func sectioned(file []byte) bool {
 	return slices.ContainsFunc(config.Outline(file), func(l config.Line) bool { return l.Header || strings.Contains(l.Path, ".") })
 }
@@ -60,7 +60,7 @@ func extendable(file []byte, lines []setting, gone []string) bool {
 	return !sectioned(file) && len(gone) == 0 && !slices.ContainsFunc(lines, func(s setting) bool { return lineOf(file, s.path()) > 0 })
 }
 
-// blocks are lines by their sections, the top of the file first, and a bot's table.
+// blocks returns lines by their sections, the top of the file first, and a bot's table.
 func blocks(lines, bot []setting) (all [][]string) {
 	var names []string
 	for _, s := range lines {
@@ -91,7 +91,7 @@ func blocks(lines, bot []setting) (all [][]string) {
 	return all
 }
 
-// extended is an extendable file with the lines and the bot's table at its end.
+// extended returns an extendable file with the lines and the bot's table at its end.
 func extended(file []byte, lines, bot []setting) []byte {
 	out := string(file)
 	if out != "" && !strings.HasSuffix(out, "\n") {
@@ -106,7 +106,7 @@ func extended(file []byte, lines, bot []setting) []byte {
 	return []byte(out)
 }
 
-// byHand says what a person is to change in a file that setup does not edit.
+// byHand says what a person has to change in a file that setup does not edit.
 func byHand(file []byte, lines []setting, gone []string, bot []setting) string {
 	var b strings.Builder
 	step := func(where string, block ...string) {

@@ -10,17 +10,18 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Plain is s in one line and without what a terminal would obey: names come from networks and gateways. What is not
-// relay.Visible is spelled as Go would, so that whoever looks for a fault sees it.
+// Plain returns s in one line, without characters that a terminal would obey: names come from networks and gateways. It
+// spells characters that are not relay.Visible as Go does, so that somebody who looks for a fault sees them.
 func Plain(s string) string { return spell(s, "", quoted) }
 
 // Lines is Plain for text of several lines.
 func Lines(s string) string { return spell(s, "\n", quoted) }
 
-// Text is text of ours in several lines, for Sprintf.
+// Text is a text of the program itself, in several lines, for Sprintf.
 type Text string
 
-// Sprintf is fmt.Sprintf for a terminal: each argument that is no Text is Plain, so that none of them makes a line of its own.
+// Sprintf is fmt.Sprintf for a terminal. Arguments other than Text go through Plain, so that none of them starts a new
+// line.
 func Sprintf(format string, args ...any) string {
 	for n, arg := range args {
 		switch v := arg.(type) {
@@ -39,7 +40,7 @@ func Sprintf(format string, args ...any) string {
 
 func quoted(r rune) string { return strings.Trim(strconv.QuoteRune(r), "'") }
 
-// JSON is Plain for JSON, where such characters can only stand in strings.
+// JSON is Plain for JSON, where such characters occur only in strings.
 func JSON(s string) string {
 	return spell(s, "\n", func(r rune) string {
 		var b strings.Builder
@@ -50,7 +51,7 @@ func JSON(s string) string {
 	})
 }
 
-// spell replaces what cannot be seen, but for the runes in keep.
+// spell replaces invisible characters, except the runes in keep.
 func spell(s, keep string, by func(rune) string) string {
 	var b strings.Builder
 	for _, r := range s {

@@ -1,6 +1,7 @@
 //go:build unix
 
-// Package terminal knows whether somebody sits at a file, whether what is typed there shows, and what must not be sent there.
+// Package terminal tells whether a person sits at a file, controls which typed text is shown there, and removes what
+// must not be sent there.
 package terminal
 
 import (

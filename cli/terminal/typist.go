@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Typist is a person at a terminal. The lines that they type are edited here and not by the terminal, so that of each line
-// only what may be seen is ever shown: not even for a moment, and not in what the terminal keeps.
+// Typist is a person at a terminal. The package edits the lines that they type, in place of the terminal. So only text
+// that may be seen is shown, not even for a moment anything else, and the terminal's scrollback does not have it
+// either.
 type Typist struct {
 	lines chan string
 	set   func(edited bool) // whether the terminal edits lines itself, and shows them
@@ -57,11 +58,11 @@ func Sit(in, out *os.File) (*Typist, error) {
 	return t, nil
 }
 
-// Lines are what is typed. The channel is closed at the end of the input.
+// Lines returns the typed lines. The channel is closed at the end of the input.
 func (t *Typist) Lines() <-chan string { return t.lines }
 
-// Show shows what is typed from now on as long as the whole line may be seen, beginning with what is typed already. Nil:
-// nothing more is asked, and the terminal is as it was.
+// Show shows typed text from now on while may accepts the whole line, beginning with the text that is there already.
+// Nil: there are no more questions, and the terminal returns to its former state.
 func (t *Typist) Show(may func(line string) bool) {
 	t.set(may == nil)
 	if may == nil {
@@ -75,17 +76,18 @@ func (t *Typist) Show(may func(line string) bool) {
 
 func nothing(string) bool { return false }
 
-// editor makes lines of what is typed at a terminal.
+// editor makes lines of the keys typed at a terminal.
 type editor struct {
 	mu     sync.Mutex // guards the fields below
 	out    io.Writer
 	may    func(line string) bool // whether a line may be seen
 	line   []byte
-	shown  int  // bytes of it
-	escape byte // what a sequence of an arrow key, say, began with; 0: there is none
+	shown  int  // bytes of the line that are shown
+	escape byte // the beginning of an escape sequence, such as that of an arrow key; 0: none
 }
 
-// typed takes what was typed, or pasted: of what comes together only whole is shown what may be seen. end: it was the end of the input.
+// typed takes typed or pasted keys. Of keys that arrive together it shows only the result. end: this was the end of the
+// input.
 func (e *editor) typed(keys []byte) (lines []string, end bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -129,7 +131,7 @@ func (e *editor) sequence(b byte) bool {
 	return true
 }
 
-// reveal shows what came to a line that may be seen, whole characters only.
+// reveal shows the new characters of a line that may be seen, whole characters only.
 func (e *editor) reveal() {
 	if utf8.Valid(e.line) && e.may(string(e.line)) {
 		_, _ = e.out.Write(e.line[e.shown:]) // see Typist.set
@@ -147,7 +149,7 @@ func (e *editor) erase() {
 	}
 }
 
-// Prefix is what may be seen of an answer that must be one of words, in any case: no other line.
+// Prefix accepts lines that begin one of words, in any case, and no other line.
 func Prefix(words ...string) func(line string) bool {
 	return func(line string) bool {
 		for _, w := range words {

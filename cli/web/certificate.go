@@ -115,7 +115,7 @@ func write(path, kind string, der []byte) error {
 	}, func(temp string) error { return files.Replace(temp, path, "") })
 }
 
-// Fingerprint is the certificate's SHA-256, as browsers show it; empty if there is no certificate.
+// Fingerprint returns the certificate's SHA-256, as browsers show it; empty if there is no certificate.
 func (c Certificate) Fingerprint() string {
 	text, err := os.ReadFile(c.File)
 	if err != nil {

@@ -16,7 +16,7 @@ const (
 	answerTime = time.Minute      // for an answer to be read; a section that streams sets its own
 )
 
-// front judges what every request has in common, before anybody asks who sent it.
+// front checks every request, before anybody asks who sent it.
 type front struct {
 	o      Options
 	host   string // of o.URL, without the port
@@ -51,16 +51,16 @@ func (f front) before(h http.Handler) http.Handler {
 	})
 }
 
-// refuse answers with words alone: whoever is refused gets no page of ours.
+// refuse answers in plain words. A refused client gets no page of ours.
 func refuse(w http.ResponseWriter, status int, title, sentence string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(title + ". " + sentence + "\n"))
 }
 
-// ours reports whether the request calls this server by a name of its own: the configured one, "localhost" on this machine, or a name
-// of the certificate; or by an address. The port says nothing: a tunnel may change it, and so may a container's host, whose address
-// is not known in the container either.
+// ours reports whether the request names this server: by the configured name, by "localhost" on this machine, by a name
+// of the certificate, or by an address. It ignores the port: a tunnel may change it, and so may the host of a
+// container. The host's address is not known in the container either.
 func (f front) ours(r *http.Request) bool {
 	host := Hostname(r.Host)
 	switch local := localAddr(r); {
@@ -72,20 +72,21 @@ func (f front) ours(r *http.Request) bool {
 		return local.IsLoopback()
 	default:
 		if ip, err := netip.ParseAddr(host); err == nil {
-			return !ip.IsUnspecified() // which browsers take for this machine, whoever asks
+			return !ip.IsUnspecified() // browsers take the unspecified address for this machine, whichever page asks
 		}
 		return r.TLS != nil && certified(f.o.TLS, host)
 	}
 }
 
-// foreign reports whether an https page asks while nothing is served over https under that name: one of another program under the
-// same name and port, which http.CrossOriginProtection takes for ours, because it compares hosts only.
+// foreign reports whether an https page makes the request although nothing is served over https under that name: the
+// page belongs to another program under the same name and port, which http.CrossOriginProtection takes for ours,
+// because it compares hosts only.
 func (f front) foreign(r *http.Request) bool {
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
 	return strings.HasPrefix(strings.ToLower(r.Header.Get("Origin")), "https:") && r.TLS == nil && !(f.secure && strings.EqualFold(Hostname(r.Host), f.host)) && !f.o.TrustedProxies.Trust(peer.Addr())
 }
 
-// Hostname is the host of a Host header, without its port; empty if it is none.
+// Hostname returns the host of a Host header without its port; empty if the header has no valid host.
 func Hostname(header string) string {
 	host, _, err := net.SplitHostPort(header)
 	if err != nil {
@@ -94,7 +95,7 @@ func Hostname(header string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// localAddr is the address that the request came to; the zero Addr if the connection has none.
+// localAddr returns the local address of the request's connection; the zero Addr if it has none.
 func localAddr(r *http.Request) netip.Addr {
 	if a, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
 		return a.AddrPort().Addr().Unmap()
@@ -102,7 +103,7 @@ func localAddr(r *http.Request) netip.Addr {
 	return netip.Addr{}
 }
 
-// certified reports whether the certificate is for host.
+// certified reports whether the certificate is valid for host.
 func certified(c *tls.Config, host string) bool {
 	if c == nil || c.GetCertificate == nil {
 		return false

@@ -12,7 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 )
 
-// guard serves h to who is logged in, and the login page to everybody else.
+// guard serves h to people who are logged in, and the login page to everybody else.
 func (l *logins) guard(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if name, err := l.named(r); err != nil {
@@ -42,10 +42,12 @@ func (l *logins) guard(h http.Handler) http.Handler {
 	})
 }
 
-// askAgain is how long a request may last of whom the proxy let in: a page whose stream ends asks for the next, which the proxy judges.
+// askAgain is how long a request of a person may last whom the proxy let in. A page whose stream ends asks for the
+// next, and then the proxy decides anew.
 const askAgain = time.Hour
 
-// renew has a session last as long as a new one, once a day at most, or in the second half of its time.
+// renew prolongs a session to the length of a new one. It does so once a day at most, or once the session is in the
+// second half of its time.
 func (l *logins) renew(w http.ResponseWriter, r *http.Request, token string, until time.Time) {
 	longer := l.o.Now().Add(l.o.Login)
 	if longer.Sub(until) < min(24*time.Hour, l.o.Login/2) {
@@ -54,12 +56,12 @@ func (l *logins) renew(w http.ResponseWriter, r *http.Request, token string, unt
 	switch err := l.desk.Renew(r.Context(), token, longer); {
 	case err == nil:
 		l.setCookie(w, r, token, longer)
-	case !errors.Is(err, login.ErrNotGood): // else it ends right now, and watch says so
+	case !errors.Is(err, login.ErrNotGood): // otherwise the session ends right now, and watch reports it
 		l.o.Log.Warn("a login could not be prolonged", "err", err)
 	}
 }
 
-// watch ends a request whose session was ended.
+// watch ends a request when its session ends.
 func (l *logins) watch(ctx context.Context, token string, end context.CancelCauseFunc) {
 	tick := time.NewTicker(l.o.Recheck)
 	defer tick.Stop()

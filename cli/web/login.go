@@ -18,7 +18,7 @@ import (
 
 const cookieName = "hermes-connector"
 
-// logins tells who is logged in, and logs people in and out.
+// logins knows who is logged in, and logs people in and out.
 type logins struct {
 	// Set once.
 	desk     *login.Desk
@@ -27,8 +27,8 @@ type logins struct {
 	failures limits.Failures
 }
 
-// cookie is the name of the session's cookie. Cookies do not tell ports apart, so that of another connector on this
-// machine needs another name.
+// cookie returns the name of the session's cookie. Cookies do not tell ports apart, so that of another connector on
+// this machine needs another name.
 func cookie(r *http.Request) string {
 	if a, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
 		return cookieName + "-" + strconv.Itoa(a.Port)
@@ -36,7 +36,7 @@ func cookie(r *http.Request) string {
 	return cookieName
 }
 
-// token is the session's, as the browser sent it; empty: it sent none.
+// token returns the session's token that the browser sent; empty: it sent none.
 func (l *logins) token(r *http.Request) string {
 	c, err := r.Cookie(cookie(r))
 	if err != nil {
@@ -57,13 +57,14 @@ func (l *logins) setCookie(w http.ResponseWriter, r *http.Request, token string,
 	http.SetCookie(w, c)
 }
 
-// stranger answers who is not logged in. A page leads to the login, and so does a stream, by its event "end": browsers tell
-// their user's console of every answer that is an error. The cookie, if there is one, stays for the login page to see.
+// stranger answers somebody who is not logged in. A page leads to the login, and so does a stream, with its event
+// "end", because browsers show every error response in their console. The cookie, if there is one, stays: the login
+// page reads it.
 func (l *logins) stranger(w http.ResponseWriter, r *http.Request) {
 	switch read := r.Method == http.MethodGet || r.Method == http.MethodHead; {
 	case read && r.Header.Get("Accept") == "text/event-stream":
 		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = w.Write([]byte(page.StreamEnd)) // whoever asked may be gone
+		_, _ = w.Write([]byte(page.StreamEnd)) // fails only if the browser is gone
 	case read:
 		http.Redirect(w, r, page.Login, http.StatusSeeOther)
 	default:
@@ -71,7 +72,7 @@ func (l *logins) stranger(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ended is what is said to who had a session, as their browser's cookie shows, or a page of theirs.
+// ended returns the text for somebody whose session has ended, as the cookie or the page's address shows.
 func (l *logins) ended(r *http.Request) string {
 	if l.token(r) == "" && !r.URL.Query().Has("ended") {
 		return ""
@@ -79,8 +80,8 @@ func (l *logins) ended(r *http.Request) string {
 	return "Your login has ended."
 }
 
-// page logs in whoever opened the link in their browser, at once. Everybody else gets a page with a button: a program that
-// looks at links before a person does must not use the code up, nor get its session.
+// page logs a person in at once if they opened the link in their browser. Everybody else gets a page with a button: a
+// program that follows links before a person does must not use up the code or get its session.
 func (l *logins) page(w http.ResponseWriter, r *http.Request) {
 	next := after(r.URL.Query().Get(page.Next))
 	_, err := l.desk.Session(r.Context(), l.token(r))
@@ -102,9 +103,10 @@ func (l *logins) page(w http.ResponseWriter, r *http.Request) {
 	page.Answer(w, http.StatusOK, form(code, next, l.ended(r)))
 }
 
-// opened reports whether a person opened the address in this browser: from the address bar, a bookmark, a terminal or a code that
-// they scanned. Browsers say so, and say when they load ahead of a person. Whoever comes from a page of another site gets the button
-// too: on the way from there a browser does not send the new cookie (SameSite=Strict) to the page behind the login.
+// opened reports whether a person opened the address in this browser: from the address bar, a bookmark, a terminal or a
+// code that they scanned. Browsers say so in headers, and also say when they load a page in advance. A person who
+// follows a link on another site gets the button, too: the browser would not send the new cookie (SameSite=Strict) with
+// the redirect to the next page.
 func opened(r *http.Request) bool {
 	for _, ahead := range [...]string{"Sec-Purpose", "Purpose", "X-Purpose", "X-Moz"} {
 		if r.Header.Get(ahead) != "" {
@@ -115,7 +117,8 @@ func opened(r *http.Request) bool {
 	return r.Method == http.MethodGet && says("Site", "none") && says("Mode", "navigate") && says("Dest", "document") && says("User", "?1")
 }
 
-// after is where a login leads that is asked to lead to next: to a chat, or to the status page. It never leaves this server.
+// after returns where a login leads that is asked to lead to next: to a chat, or to the status page. It never leaves
+// this server.
 func after(next string) string {
 	if strings.HasPrefix(next, page.Chat+"/") {
 		return next
@@ -128,8 +131,8 @@ var loginMarkup string
 
 var templates = page.Parse(loginMarkup, nil)
 
-// form is the login page; with a code, it needs a press of the button only, and leads to next. said is why it is shown, if there is a
-// reason.
+// form returns the login page. With a code it needs only the press of a button, and leads to next. said is the reason
+// why the page is shown, if there is one.
 func form(code, next, said string) page.Page {
 	return page.Page{Title: "Log in", Main: templates.HTML("login", struct{ Code, Next, Alert string }{code, next, said})}
 }
@@ -140,8 +143,8 @@ func (l *logins) logIn(w http.ResponseWriter, r *http.Request) {
 	l.enter(w, r, said.Get("code"), after(said.Get(page.Next)))
 }
 
-// enter uses a code up for a session, which begins at next. Whoever sends too many wrong codes is told to wait; a good one is taken
-// whatever came from its address before.
+// enter exchanges a code for a session, which begins at next. It tells clients with too many wrong codes to wait, but
+// always accepts a right one.
 func (l *logins) enter(w http.ResponseWriter, r *http.Request, code, next string) {
 	token, until, err := l.desk.LogIn(r.Context(), code, l.o.Login)
 	switch {
@@ -162,7 +165,7 @@ func (l *logins) enter(w http.ResponseWriter, r *http.Request, code, next string
 	}
 }
 
-// logOut ends the session of whoever asks, if they have one.
+// logOut ends the session of the person who asks, if they have one.
 func (l *logins) logOut(w http.ResponseWriter, r *http.Request) {
 	if name, _ := l.named(r); name != "" {
 		page.Answer(w, http.StatusOK, page.Words(page.Status, "Log out at the proxy", "The proxy in front of this server says that you are "+name+". As long as it does, you are logged in here."))
@@ -178,7 +181,8 @@ func (l *logins) logOut(w http.ResponseWriter, r *http.Request) {
 // maxPerson bounds a name that a proxy gives, in bytes.
 const maxPerson = 100
 
-// named is who asks, as a trusted proxy says; empty: none says so. An error: what it says is no name.
+// named returns the person whom a trusted proxy names; empty: it names none. It returns an error if the header has no
+// valid name.
 func (l *logins) named(r *http.Request) (string, error) {
 	if l.o.TrustHeader == "" {
 		return "", nil

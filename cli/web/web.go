@@ -1,5 +1,5 @@
-// Package web serves pages to the operator's browser: it listens, logs them in, and stands before every page. What the
-// pages show is the sections' own.
+// Package web serves pages to the operator's browser: it listens, logs people in, and guards every page. The sections
+// provide the content.
 //
 // It is reached by browsers, which carry other people's pages too, so it trusts nothing that a browser sends without
 // being asked: it is called by its own name, from its own pages, or not at all.
@@ -7,18 +7,19 @@
 // Invariants:
 //
 //  1. Nothing but the login page and files that are the same in every copy of the program is shown without a session.
-//  2. A request under a name that nobody configured is refused before anything else: a page elsewhere cannot have its
-//     own name point here (DNS rebinding). An address is no name: what a browser calls by it, it has dialled.
-//  3. What changes something comes from a page of ours.
+//  2. A request under a name that nobody configured is refused before anything else, so that a foreign page cannot let
+//     its own name point here (DNS rebinding). An address is not a name: a browser that uses it has dialled it.
+//  3. Only a page of ours can change something.
 //  4. Beyond this machine it speaks https, or to a trusted proxy.
 //  5. A request's context ends when its session does, and its cause is then login.ErrNotGood.
-//  6. A header that names who asks is believed of trusted proxies alone. Whoever comes so may do what everybody may who is logged
-//     in: the proxy decides whom it lets in, and the name stands in the audit list.
+//  6. A header with the name of the person who asks is believed only from trusted proxies. That person may do
+//     everything that a logged-in person may: the proxy decides whom it lets in, and the name appears in the audit
+//     list.
 //
-// A reader without a session is led to the login, and a stream gets the event "end": a browser's console would show each
-// 401. A stream looks every 5 s whether its session stands, and every 2 s whether what it shows changed, since nothing in
-// the engine knows that pages exist. Each look sends something, so a page to which nothing comes for 4.5 s says that the
-// server does not answer.
+// A reader without a session is led to the login, and a stream gets the event "end", because a browser's console would
+// show each 401. A stream checks every 5 s that its session exists, and every 2 s whether its content changed, since
+// nothing in the engine knows of the pages. Each look sends something, so a page that receives nothing for 4.5 s says
+// that the server does not answer.
 package web
 
 import (
@@ -37,8 +38,9 @@ import (
 
 // Section is a part of the site with pages of its own.
 type Section interface {
-	// Mount adds the section's handlers to mux, with patterns such as "GET /chat". What guard returns is served to who
-	// is logged in only, and its requests' contexts end with the session; what is mounted without it, to anybody.
+	// Mount adds the section's handlers to mux, with patterns such as "GET /chat". A handler that guard returns is
+	// served only to people who are logged in, and the contexts of its requests end with the session. A handler mounted
+	// without guard is served to anybody.
 	Mount(mux *http.ServeMux, guard func(http.Handler) http.Handler)
 }
 
@@ -87,8 +89,8 @@ func (s *Server) Run(ctx context.Context, d door.Door) error {
 	return nil
 }
 
-// Address is where people open pages that are served on addr (host:port): public if it is not empty, else addr, or,
-// where that means every interface, the address of this machine in its network.
+// Address returns where people open pages that are served on addr (host:port): public if it is not empty, else addr. If
+// addr means every interface, it returns the address of this machine in its network.
 func Address(public, scheme, addr string) string {
 	if public != "" {
 		return public

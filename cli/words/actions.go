@@ -6,7 +6,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
-// unlike are the actions of the audit list whose names are not those of operations.
+// unlike are the actions of the audit list that are not called like their operations.
 var unlike = map[string]string{
 	"drop-answers": "buffer out --drop",
 	"enroll-token": "enroll --token",
@@ -18,8 +18,8 @@ var unlike = map[string]string{
 	"web-code":     "web",
 }
 
-// Action is what people call an action of the audit list: the words of the command that does it, if there is one. Scripts have
-// its name.
+// Action returns the words for an action of the audit list: those of the command that does it, if there is one. Scripts
+// use the action's name.
 func Action(name string) string {
 	if said, ok := unlike[name]; ok {
 		return said

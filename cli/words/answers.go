@@ -18,8 +18,8 @@ import (
 // silence are the words about a penalty: the bot has to be silent for a while.
 var silence = regexp.MustCompile(`(?i)flood.control|rate limited`)
 
-// Kept is what keeps answers from being sent: why, in the words that a gateway would read, and when they are tried again.
-// The moment is as finding.Stamp writes it.
+// Kept says why answers are not sent, in the words that a gateway would read, and when they are tried again. The moment
+// is written as by finding.Stamp.
 func Kept(why string, next, now time.Time) string {
 	why = strings.TrimPrefix(why, "network: ")
 	soon := next.After(now)
@@ -42,7 +42,7 @@ func answersWait(b manage.BotStatus, now time.Time) finding.Finding {
 		quoted(ops.Answers.Row)+" lists them")
 }
 
-// answersLate are the answers of each instance that could not be sent in time.
+// answersLate returns the answers of each instance that could not be sent in time.
 func answersLate(all []manage.Answer) (out finding.List) {
 	byInstance := make(map[relay.InstanceID][]manage.Answer)
 	var order []relay.InstanceID
@@ -64,7 +64,7 @@ func answersLate(all []manage.Answer) (out finding.List) {
 	return out
 }
 
-// answered is what became of an answer that could not be sent at once.
+// answered says what happened to an answer that could not be sent at once.
 func answered(d *gate.Decision, a *manage.Answer, ended *outbound.Ended, now time.Time) string {
 	of := `an answer of "` + gatewayName(d) + `" `
 	if ended != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// givenUp is what is said of dead letters of each reason behind their number, and what helps; the ones that nothing helps first.
+// givenUp has the words about dead letters for each reason, which follow their number, and what helps. Those that
+// nothing helps come first.
 var givenUp = []struct {
 	why        store.DeadReason
 	said, help string
@@ -47,8 +48,8 @@ func lettersOf(i manage.InstanceStatus, reasons map[store.DeadReason]int) findin
 // nearlyFull is from how many percent of its room on a buffer is said to fill up.
 const nearlyFull = 80
 
-// ofRoom is that the room for what waits for an instance is nearly taken. end is the command that ends the wait; empty: there
-// is none.
+// ofRoom returns the finding that the room for an instance's waiting messages is nearly used up. end is the command
+// that ends the wait; empty: there is none.
 func ofRoom(i manage.InstanceStatus, lane store.Lane, most store.Limits, end string) finding.List {
 	entries, bytes := share(int64(lane.Entries), int64(most.MaxEntries)), share(lane.Bytes, most.MaxBytes)
 	if max(entries, bytes) < nearlyFull {
@@ -67,5 +68,5 @@ func ofRoom(i manage.InstanceStatus, lane store.Lane, most store.Limits, end str
 	return finding.BacklogFilling.Alone("gateway "+string(i.ID), what, help+"; for more room raise "+setting+" under [delivery] and restart the server")
 }
 
-// share is how many percent of the whole a part is.
+// share returns part as a percentage of whole.
 func share(part, whole int64) int64 { return int64(float64(part) / float64(whole) * 100) }

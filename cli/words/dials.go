@@ -10,7 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/token"
 )
 
-// ofDials is what was refused that dialled as gateway g.
+// ofDials returns the findings about refused dials in the name of gateway g.
 func ofDials(g manage.SeenGateway) (out finding.List) {
 	d := g.Dials
 	if d.Refused == 0 {

@@ -18,7 +18,7 @@ const (
 	longWaiting = 5 * time.Minute // of a message for a gateway that is away
 )
 
-// Status adds to st what is wrong.
+// Status adds the findings to st.
 func (Words) Status(st *manage.Status, seen manage.Seen) {
 	add := func(all finding.List) { st.Findings = append(st.Findings, all...) }
 	for _, b := range st.Bots {
@@ -60,7 +60,7 @@ func (Words) Status(st *manage.Status, seen manage.Seen) {
 	}
 }
 
-// ofBot is what is wrong with a bot's connection. The words of its network hold no secret.
+// ofBot returns the findings about a bot's connection. The network's words contain no secret.
 func ofBot(b manage.BotStatus, now time.Time) (out finding.List) {
 	about := relay.Bot{Platform: b.Platform, ID: b.ID}.String()
 	look := "run " + quoted(ops.Diagnose.Row) + ", which asks the network itself"
@@ -83,7 +83,8 @@ func ofBot(b manage.BotStatus, now time.Time) (out finding.List) {
 	return out
 }
 
-// ofInstance is what is wrong with an instance's connection, its buffer and what it was given; of some of it i warns too.
+// ofInstance returns the findings about an instance's connection, its buffer and what it was given; it adds some of
+// them to the warnings of i, too.
 func ofInstance(i *manage.InstanceStatus, its manage.SeenInstance, seen manage.Seen) (out finding.List) {
 	name := string(i.ID)
 	add := func(k *finding.Kind, what, fix string) { out = append(out, k.Of("gateway "+name, what, fix)) }
@@ -134,12 +135,13 @@ func ofInstance(i *manage.InstanceStatus, its manage.SeenInstance, seen manage.S
 	return out
 }
 
-// copied is what helps when two programs have the credential of an instance's gateway.
+// copied returns the fix for two programs that use the credential of one gateway.
 func copied(i relay.InstanceID) string {
 	return "stop one of the two, or give the second its own credential with " + quoted(ops.Enroll.Row, "OTHER-NAME") + "; if a stranger has the credential, run " + quoted(ops.Rotate.Row, string(i))
 }
 
-// ofGateway is what is wrong with a credential, and with the dials in its name, of which st warns too.
+// ofGateway returns the findings about a credential and the dials in its name; it adds the latter to the warnings of
+// st, too.
 func ofGateway(st *manage.Status, g manage.SeenGateway, now time.Time) (out finding.List) {
 	out = ofDials(g)
 	for n, i := range st.Instances {
@@ -170,7 +172,7 @@ func names(bots []relay.Bot) string {
 	return strings.Join(all, ", ")
 }
 
-// unserved says what is missing in the .env of a gateway that does not front bots: what `enroll` prints.
+// unserved says which lines of `enroll` are missing in the .env of a gateway that does not serve bots.
 func unserved(u manage.Unserved) string {
 	if !u.Hosted {
 		return "that bot is no longer configured here"

@@ -5,7 +5,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
-// helps says what an operation does for whoever was refused, behind its command.
+// helps says, for a person who was refused, what an operation does; it stands behind the command.
 var helps = map[*ops.Row]string{
 	ops.Gateways.Row: "lists them",
 	ops.Enroll.Row:   "makes new ones",
@@ -18,7 +18,7 @@ var helps = map[*ops.Row]string{
 	ops.Explain.Row:  "lists the events that it remembers",
 }
 
-// Help is what to type where something was refused, as it stands behind the message; empty: nothing helps.
+// Help returns the command to type after a refusal, as it stands behind the message; empty: nothing helps.
 func Help(e *manage.Error) string {
 	if len(e.Help) == 0 {
 		return ""

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Since is the moment that an operator names: so many days, or a duration as 12h30m, before now, or a day with or without a
-// time of day, where this machine is. ok is false if it is none of them, or not past.
+// Since reads the moment that an operator names: a number of days or a duration such as 12h30m before now, or a day
+// with or without a time of day, in this machine's zone. ok is false if it is none of them, or lies in the future.
 func Since(said string, now time.Time) (at time.Time, ok bool) {
 	said = strings.TrimSpace(said)
 	if days, found := strings.CutSuffix(said, "d"); found {

@@ -13,7 +13,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/history"
 )
 
-// phrase puts one decision into words: what became of the event, and the command that would change that the next time.
+// phrase puts one decision into words: what happened to the event, and the command that would change that the next
+// time.
 type phrase struct {
 	d *gate.Decision
 	manage.Verdict
@@ -46,7 +47,7 @@ func (Words) Verdict(d *gate.Decision, v manage.Verdict) {
 	}
 }
 
-// accepted are the words about an event that was stored for its gateway.
+// accepted returns the words about an event that was stored for its gateway.
 func (p phrase) accepted() (words, change string) {
 	to, d := p.whom(), p.d
 	switch why := d.State; why {
@@ -61,7 +62,7 @@ func (p phrase) accepted() (words, change string) {
 		switch {
 		case reason == store.DeadOversize, p.Left:
 			return words, ""
-		case p.Revoked: // what was given up can be replayed to a gateway only
+		case p.Revoked: // dead letters can be replayed only to a gateway
 			return words, Line(ops.Enroll.Row, string(d.Instance))
 		}
 		return words, Line(ops.Replay.Row, string(d.Instance))
@@ -69,7 +70,7 @@ func (p phrase) accepted() (words, change string) {
 	return "no longer in the buffer of " + to, ""
 }
 
-// wait is what a message waits for.
+// wait returns the words for the thing that a message waits for.
 func (p phrase) wait() (words string) {
 	seen := p.Instance.LastSeenAt
 	note, _, wanted := meant(p.Instance, p.Now)
@@ -114,7 +115,7 @@ func gaveUp(why store.DeadReason) string {
 	return "it could not be converted for the gateway"
 }
 
-// refused are the words about an event that no gateway, or not this one, gets.
+// refused returns the words about an event that no gateway, or not this one, gets.
 func (p phrase) refused() (words, change string) {
 	d, to := p.d, p.whom()
 	gateway, user, platform := string(d.Instance), string(d.User), string(d.Platform)
@@ -151,7 +152,7 @@ func (p phrase) refused() (words, change string) {
 	return aside(d.Reason), ""
 }
 
-// Answer is what became of something that a gateway said.
+// Answer says what happened to an answer of a gateway.
 func Answer(a gate.Answer) (words string) {
 	at := finding.Stamp(a.At)
 	switch history.State(a.State) {
@@ -186,7 +187,7 @@ var unsent = map[string]string{
 	"revoked": "the gateway was revoked", "withdrawn": "the gateway withdrew it", "unknown": "nobody knows whether the network took it",
 }
 
-// admit is the command that lets one more person speak. The list that it gives takes the place of the former one.
+// admit returns the command that lets one more person speak. The list that it gives takes the place of the former one.
 func (p phrase) admit(person string) string {
 	args := []string{string(p.d.Instance), string(relay.AllowList)}
 	for _, a := range p.Instance.Principal.Allow {
@@ -195,7 +196,7 @@ func (p phrase) admit(person string) string {
 	return Line(ops.SetPrincipal.Row, append(args, "--allow", person)...)
 }
 
-// free is the command that frees one more chat of being addressed, as admit.
+// free returns the command that frees one more chat of being addressed, as admit.
 func (p phrase) free(chat string) string {
 	args := []string{string(p.d.Instance), string(p.d.Platform)}
 	for _, c := range p.Instance.Relevance[p.d.Platform].FreeResponseScopes {
@@ -204,7 +205,7 @@ func (p phrase) free(chat string) string {
 	return Line(ops.SetRelevance.Row, append(args, "--free", chat)...)
 }
 
-// aside are the words about what is no gateway's message at all.
+// aside returns the words about an event that is not a message for any gateway.
 func aside(why gate.Reason) string {
 	switch why {
 	case gate.Duplicate:
@@ -233,8 +234,8 @@ func aside(why gate.Reason) string {
 	return string(why)
 }
 
-// whom is the gateway in quotes.
+// whom returns the gateway in quotes.
 func (p phrase) whom() string { return `"` + gatewayName(p.d) + `"` }
 
-// gatewayName is what people call the gateway of a decision.
+// gatewayName returns the name, for people, of the gateway in a decision.
 func gatewayName(d *gate.Decision) string { return cmp.Or(d.Gateway, string(d.Instance)) }

@@ -1,8 +1,8 @@
 // Package words says in an operator's words what the connector saw: why a message went where it went, what is wrong and
-// what to type about it, and what helps where something was refused.
+// what to type about it, and what helps after a refusal.
 //
-// Package manage gathers what there is to say and calls Words, so that the command line, the pages, the log and the
-// admin socket say the same. It knows operations, and no command line: those are made here, from the table in package ops.
+// Package manage gathers the facts and calls Words, so that the command line, the pages, the log and the admin socket
+// say the same. It knows operations but no command lines: those are made here, from the table in package ops.
 package words
 
 import (
@@ -13,14 +13,14 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
-// Words are those of the command line.
+// Words is the wording of the command line.
 type Words struct{}
 
 var _ manage.Words = Words{}
 
-// Line is the command of an operation, for a shell: "hermes-connector gateway rotate home". args take the places of what the
-// table writes in capitals, in that order, with PLATFORM:PERSON for two of them; those that are left come last. Ids come from
-// networks, so each argument is quoted where a shell could take it for more than a word; empty ones are left out.
+// Line returns the command of an operation, for a shell: "hermes-connector gateway rotate home". args replace the words
+// that the table writes in capitals, in that order; PLATFORM:PERSON takes two of them. Remaining args come last. Ids
+// come from networks, so each argument is quoted if a shell could read it as more than a word; empty ones are left out.
 func Line(op *ops.Row, args ...string) string {
 	line, places := op.Words()
 	line = append([]string{"hermes-connector"}, line...)

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Backoff is how long to pause after failures in a row: First, then twice as long each time, at most Max. Each
-// pause is shortened at random by up to half, so that bots do not try all at once. It is for one goroutine.
+// Backoff is the pause after failures in a row: First, then twice as long each time, at most Max. Each pause is
+// shortened at random by up to half, so that bots do not all try at once. It is for one goroutine.
 type Backoff struct {
 	First, Max time.Duration
 	Failures   int // so far, in a row
 }
 
-// Next is the pause after one more failure.
+// Next returns the pause after one more failure.
 func (b *Backoff) Next() time.Duration {
 	d := b.First
 	for n := b.Failures; n > 0 && d < b.Max; n-- {

@@ -19,17 +19,17 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// request is one request of an action.
+// request is one HTTP request of an action.
 type request struct {
 	method, endpoint string
 	body             any
-	// again: carried out twice it has the same effect as once.
+	// again: to send it twice has the same effect as to send it once.
 	again bool
-	// apart: a penalty on it is not the chat's. Renaming has a limit of its own, of minutes.
+	// apart: a penalty on it is not one on the chat. Renaming has its own limit, of minutes.
 	apart bool
 }
 
-// anyMessage stands for all messages of a chat: edits of all of them share a bucket.
+// anyMessage stands for every message of a chat: edits of all of them share a bucket.
 const anyMessage = "1"
 
 // WaitOpen implements platforms.Limited. It waits for the bucket of edits too, so that of a row of edits the
@@ -54,7 +54,7 @@ func (w *writer) call(ctx context.Context, t *sender.Turn, r request, out any) e
 	})
 }
 
-// checkChat is errUnknownChat unless chat is spelled like one of Discord's ids.
+// checkChat returns errUnknownChat unless chat is spelled like one of Discord's ids.
 func checkChat(chat relay.ChatID) error {
 	if !rest.IsID(string(chat)) {
 		return errUnknownChat
@@ -101,11 +101,11 @@ func (p *Bot) Delete(ctx context.Context, a relay.Delete) (relay.Result, error) 
 	return relay.Result{MessageID: a.Message}, nil
 }
 
-// reactWait is how long a reaction waits for its turn and for its bucket, which lets one leave in a quarter of a
-// second. A reaction is cosmetic.
+// reactWait is how long a reaction waits for its turn and for its bucket, which lets one pass every quarter of a
+// second. A reaction is only an ornament.
 const reactWait = 2 * time.Second
 
-// React implements platforms.Reacter. Removing what is not there is success.
+// React implements platforms.Reacter. Removing a reaction that is not there succeeds.
 func (p *Bot) React(ctx context.Context, a relay.React) (relay.Result, error) {
 	if !rest.IsID(string(a.Message)) {
 		return relay.Result{}, errUnknownMessage
@@ -142,7 +142,7 @@ func (p *Bot) React(ctx context.Context, a relay.React) (relay.Result, error) {
 	return relay.Result{}, explained(err)
 }
 
-// emojiInPath is an emoji for a path: Unicode, or name:id for a custom one, which may be written <:name:id>.
+// emojiInPath returns an emoji for a path: Unicode, or name:id for a custom one, which may be written <:name:id>.
 func emojiInPath(emoji string) string {
 	emoji = strings.TrimSpace(emoji)
 	if inner, ok := strings.CutPrefix(emoji, "<"); ok {
@@ -156,8 +156,8 @@ func emojiInPath(emoji string) string {
 	return url.PathEscape(emoji)
 }
 
-// Reaction implements platforms.Reacter. Discord tells emoji of its own making apart by their ids, whatever they are called,
-// and others whether or not a variation selector stands behind them.
+// Reaction implements platforms.Reacter. Discord identifies custom emoji by their ids, not by their names, and ignores
+// variation selectors behind other emoji.
 func (p *Bot) Reaction(a relay.React) relay.Reaction {
 	name, _ := url.PathUnescape(emojiInPath(a.Emoji)) // cannot fail
 	if i := strings.LastIndexByte(name, ':'); i >= 0 {

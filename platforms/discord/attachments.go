@@ -27,8 +27,8 @@ type attachmentData struct {
 	Waveform    string `json:"waveform"`    // of a voice message
 }
 
-// fileRef is what a file is found by, as relay.Attachment.Ref holds it: its URL, and, unless it is a sticker, the
-// message that has a fresh one.
+// fileRef is the content of relay.Attachment.Ref: the file's URL and, unless it is a sticker, the message that has a
+// fresh URL.
 type fileRef struct {
 	Channel guilds.ID `json:"c,omitzero"`
 	Message guilds.ID `json:"m,omitzero"`
@@ -47,7 +47,8 @@ const (
 	proxyHost = "media.discordapp.net"
 )
 
-// attachments are the files of m: its own, then those of forwarded messages, then those of the message it replies to.
+// attachments returns the files of m: its own, then those of forwarded messages, then those of the message it replies
+// to.
 func (n normaliser) attachments(m *messageData) []relay.Attachment {
 	all := n.filesIn(m, m.ChannelID)
 	if quoted := m.quoted(); quoted != nil {
@@ -60,7 +61,8 @@ func atMost(all []relay.Attachment) []relay.Attachment {
 	return slices.Clip(all[:min(len(all), relay.MaxAttachments)])
 }
 
-// filesIn are the files of m, which is in the channel unless it says otherwise, and of what was forwarded with it.
+// filesIn returns the files of m, which is in the channel unless it names another one, and of the messages forwarded
+// with it.
 func (n normaliser) filesIn(m *messageData, channel guilds.ID) []relay.Attachment {
 	at := fileRef{Channel: cmp.Or(m.ChannelID, channel), Message: m.ID}
 	all := n.filesOf(m, at)
@@ -70,8 +72,8 @@ func (n normaliser) filesIn(m *messageData, channel guilds.ID) []relay.Attachmen
 	return all
 }
 
-// quoted is the message that m replies to; nil if it is no reply, or that is gone. The first line of a thread refers
-// to a message too, and so does a forwarded one.
+// quoted returns the message to which m replies; nil if m is no reply or that message is gone. The first line of a
+// thread and a forwarded message refer to messages, too, but do not reply.
 func (m *messageData) quoted() *messageData {
 	if m.Type != discordgo.MessageTypeReply || m.Reference != nil && m.Reference.Type == discordgo.MessageReferenceTypeForward {
 		return nil
@@ -102,7 +104,7 @@ func fileOf(a *attachmentData, voice bool, at fileRef) relay.Attachment {
 	}
 }
 
-// stickerFile is where a sticker is, without a signature; empty if it is no picture.
+// stickerFile returns the address of a sticker, without a signature; empty if the sticker is not a picture.
 func (n normaliser) stickerFile(s discordgo.StickerItem) string {
 	host, ext := cdnHost, ".png"
 	switch s.FormatType {
@@ -119,8 +121,8 @@ func (n normaliser) stickerFile(s discordgo.StickerItem) string {
 	return base + "/stickers/" + url.PathEscape(s.ID) + ext
 }
 
-// filesWith are the files that a command was given, and those of the message it was used on, which is in the channel.
-// The former are in no message.
+// filesWith returns the files that a command was given, which are in no message, and those of the message on which it
+// was used, which is in the channel.
 func (n normaliser) filesWith(d *commandData, channel guilds.ID) (all []relay.Attachment) {
 	for _, id := range givenFiles(nil, d.Options) {
 		if a, ok := d.Resolved.Attachments[id]; ok {
@@ -160,7 +162,7 @@ func uploads(out []relay.Attachment, components []componentData, files map[strin
 	return out
 }
 
-// kindOf is what sort of file a is. voice: the message is a voice message.
+// kindOf returns the type of the file a. voice: the message is a voice message.
 func kindOf(a *attachmentData, voice bool) relay.MessageType {
 	top, _, _ := strings.Cut(a.ContentType, "/")
 	if top == "" {
@@ -180,7 +182,7 @@ func kindOf(a *attachmentData, voice bool) relay.MessageType {
 	return relay.TypeDocument
 }
 
-// sortOf is the first half of the media type of a file's extension, for the few that show or sound.
+// sortOf returns the first half of the media type for a file extension; it knows only the few that show or sound.
 func sortOf(ext string) string {
 	switch strings.ToLower(ext) {
 	case ".png", ".jpg", ".jpeg", ".gif", ".webp", ".avif":
@@ -193,7 +195,7 @@ func sortOf(ext string) string {
 	return ""
 }
 
-// readRef is a reference as fileRef.String made it. ok is false for one that no event of this platform has.
+// readRef returns a reference as fileRef.String made it. ok is false for one that no event of this platform has.
 func readRef(ref string) (r fileRef, ok bool) {
 	ok = json.Unmarshal([]byte(ref), &r) == nil && (r.URL != "" || r.Message != 0)
 	return r, ok

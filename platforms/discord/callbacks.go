@@ -47,7 +47,7 @@ func (h *hooks) acknowledge(ctx context.Context, i *interaction) error {
 	return err
 }
 
-// callbackTo is what an interaction is answered with.
+// callbackTo returns the call-back that acknowledges an interaction.
 func callbackTo(i *interaction) callback {
 	switch {
 	case i.Kind == discordgo.InteractionApplicationCommandAutocomplete:
@@ -60,7 +60,7 @@ func callbackTo(i *interaction) callback {
 	return callback{Type: discordgo.InteractionResponseDeferredChannelMessageWithSource}
 }
 
-// whisper is a final answer that only the person sees.
+// whisper returns a final answer that only the person sees.
 func whisper(text string) callback {
 	return callback{discordgo.InteractionResponseChannelMessageWithSource, map[string]any{
 		"content": text, "flags": int(discordgo.MessageFlagsEphemeral),
@@ -68,15 +68,15 @@ func whisper(text string) callback {
 }
 
 const (
-	// webhookLag is how long after a call-back a 404 may mean that Discord does not know the interaction's web
-	// hook yet.
+	// webhookLag is how long after a call-back a 404 may mean that Discord does not know the interaction's web hook
+	// yet.
 	webhookLag = 3 * time.Second
-	// lagTry is the pause before such a 404 is tried again.
+	// lagTry is the pause before another try after such a 404.
 	lagTry = 500 * time.Millisecond
 )
 
-// callbacks knows which interactions' call-backs are under way: until the end of one, Discord answers 404 to
-// uses of the interaction's token. Methods may be called from any goroutine.
+// callbacks knows the call-backs under way: until an interaction's call-back ends, Discord answers 404 to uses of its
+// token. Methods may be called from any goroutine.
 type callbacks struct {
 	mu sync.Mutex // guards the field below
 	by map[string]*ack
@@ -84,7 +84,7 @@ type callbacks struct {
 
 // ack is one call-back.
 type ack struct {
-	over    chan struct{} // closed at its end; then the fields below are set, and change no more
+	over    chan struct{} // closed at the end of the call-back; then the fields below are final
 	at      time.Time
 	refused bool // for good
 }
@@ -101,8 +101,8 @@ func (a *ack) fresh() bool {
 
 func newCallbacks() *callbacks { return &callbacks{by: make(map[string]*ack)} }
 
-// begin notes that an interaction's call-back begins, which must be before its event is handed in, and forgets
-// old ones. The caller calls end once, with what became of it.
+// begin notes that an interaction's call-back begins, and forgets old ones. It must be called before the interaction's
+// event is handed in. The caller calls end once, with the result.
 func (c *callbacks) begin(interaction string) (end func(error)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	// maxMissed is how many missed messages of one chat are handed in after an interruption, maxMissedAge how old
+	// maxMissed is how many missed messages of one chat are handed in after an interruption; maxMissedAge is how old
 	// they may be, and maxFetched how many messages of the chat are fetched to find them.
 	maxMissed    = 500
 	maxMissedAge = 24 * time.Hour
 	maxFetched   = 10 * maxMissed
 	// missedPage is the most Discord hands out at once.
 	missedPage = 100
-	// clockSlack is how far messages of different channels may overtake each other, and this clock be off. What
-	// comes twice for that is recognised by its event id.
+	// clockSlack is how far messages of different channels may overtake each other, and how wrong this clock may be.
+	// Messages that come twice because of it are recognised by their event ids.
 	clockSlack = time.Minute
-	// maxCatchups is how often an interrupted catch-up is begun again.
+	// maxCatchups is how often an interrupted catch-up is started again.
 	maxCatchups = 20
 	// maxDirect bounds the direct-message channels remembered.
 	maxDirect = 1000
@@ -37,18 +37,18 @@ const (
 
 // catchup is about the messages missed while there was no session to resume.
 type catchup struct {
-	due    time.Time // when to try next; zero: nothing is missing
+	due    time.Time // when to try next; zero: no messages are missing
 	tries  int
 	direct map[relay.ChatID]struct{} // direct-message channels in which somebody wrote
-	// recent are the newest of the fetched messages, which the new session brings too. The hub would recognise
-	// them, but with a write.
+	// recent are the newest of the fetched messages, which the new session brings, too. The hub would recognise them,
+	// but each would cost a write.
 	recent map[guilds.ID]bool
 }
 
 // plan makes a catch-up due now.
 func (c *catchup) plan() { c.due, c.tries = time.Now(), 0 }
 
-// in is how long it is until a catch-up is due; false if nothing is missing.
+// in returns the time until a catch-up is due; false if no messages are missing.
 func (c *catchup) in() (time.Duration, bool) { return time.Until(c.due), !c.due.IsZero() }
 
 // met remembers the direct-message channel of an event.
@@ -62,8 +62,8 @@ func (c *catchup) met(src relay.Source) {
 	c.direct[src.ChatID] = struct{}{}
 }
 
-// catchUp fetches what was missed in every chat that matters and hands it in, the oldest first. Live events wait
-// meanwhile. A chat the bot may not read is left out; after any other error a later attempt begins anew.
+// catchUp fetches the missed messages of every chat that matters and hands them in, the oldest first. Live events wait
+// in the meantime. It leaves out a chat that the bot may not read; after any other error it starts again later.
 func (f *feeder) catchUp(ctx context.Context) {
 	from := f.memory.read().Gap.Back(clockSlack)
 	from = max(from, guilds.At(time.Now().Add(-maxMissedAge)))
@@ -78,7 +78,7 @@ func (f *feeder) catchUp(ctx context.Context) {
 			break
 		}
 		n += events
-		if !f.hand(ctx, batch, false, func(*state) {}) { // also what came before an error
+		if !f.hand(ctx, batch, false, func(*state) {}) { // also the messages fetched before an error
 			return
 		}
 	}
@@ -103,7 +103,7 @@ func (f *feeder) catchUp(ctx context.Context) {
 	f.memory.change(true, func(s *state) { s.Gap = 0 })
 }
 
-// stream is what was fetched of one chat.
+// stream holds the fetched messages of one chat.
 type stream struct {
 	chat  relay.ChatID
 	scope relay.ScopeID
@@ -198,7 +198,7 @@ func (f *feeder) survey(ctx context.Context, scope relay.ScopeID, all bool, from
 	return nil
 }
 
-// nextMissed is the next batch over all streams, the oldest messages first; it is empty at the end. It remembers
+// nextMissed returns the next batch over all streams, the oldest messages first; it is empty at the end. It remembers
 // messages newer than recent.
 func (f *feeder) nextMissed(ctx context.Context, streams []*stream, recent guilds.ID) (platforms.Batch, error) {
 	var b platforms.Batch
@@ -227,7 +227,7 @@ func (f *feeder) nextMissed(ctx context.Context, streams []*stream, recent guild
 	return b, nil
 }
 
-// refill fetches a stream's next page when it has none.
+// refill fetches a stream's next page if it has none left.
 func (f *feeder) refill(ctx context.Context, s *stream) error {
 	for len(s.page) == 0 && !s.ended {
 		query := "?limit=" + strconv.Itoa(missedPage) + "&after=" + s.after.String()
@@ -241,7 +241,7 @@ func (f *feeder) refill(ctx context.Context, s *stream) error {
 				page = append(page, missedMessage{id, raw})
 			}
 		}
-		// Discord hands out the messages that follow, the newest of them first.
+		// Discord returns these messages with the newest first.
 		sort.Slice(page, func(i, j int) bool { return page[i].id < page[j].id })
 		s.fetched += len(page)
 		s.ended = len(page) < missedPage
@@ -261,7 +261,7 @@ func (f *feeder) refill(ctx context.Context, s *stream) error {
 	return nil
 }
 
-// unknown leaves out of a chat's messages what the bot wrote itself and what the inbox has.
+// unknown returns a chat's messages without the bot's own and those that the inbox already has.
 func (f *feeder) unknown(ctx context.Context, chat relay.ChatID, page []missedMessage) ([]missedMessage, error) {
 	page = slices.DeleteFunc(page, func(m missedMessage) bool {
 		var d messageData
@@ -288,7 +288,7 @@ func (f *feeder) unknown(ctx context.Context, chat relay.ChatID, page []missedMe
 	return out, nil
 }
 
-// fetch is a GET. What the bot may not see, or what is gone, counts as an empty answer.
+// fetch makes a GET. If the bot may not see something, or it is gone, the answer counts as empty.
 func (f *feeder) fetch(ctx context.Context, endpoint string, out any) error {
 	err := f.rest.Do(ctx, http.MethodGet, endpoint, nil, out)
 	if answered(err, http.StatusForbidden) || answered(err, http.StatusNotFound) || answered(err, http.StatusBadRequest) {

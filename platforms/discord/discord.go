@@ -1,18 +1,18 @@
-// Package discord is one Discord bot behind platforms.Bot: it turns the gateway's dispatches into events
-// (package gateway), and carries actions out over REST (package rest). discordgo gives constants, endpoints and
-// the types of what is sent.
+// Package discord is one Discord bot behind platforms.Bot. It turns the gateway's dispatches into events (package
+// gateway), and carries out actions over REST (package rest). discordgo provides constants, endpoints and the types of
+// requests.
 //
-// It does not decide who may see or do what, and keeps nothing on disk itself. Files it opens and streams, and it has
-// none of them in memory.
+// It does not decide who may see or do what, and stores nothing itself. It streams files and never has a whole file in
+// memory.
 //
 // Invariants, besides those of package platforms:
 //
-//  1. The stored sequence moves past a dispatch only after Inbox.Accept returned nil for its event;
-//     session, sequence and resume URL are one blob, stored with the events they cover.
+//  1. The stored sequence moves past a dispatch only after Inbox.Accept has returned nil for its event. Session,
+//     sequence and resume URL are one blob, stored together with the events that they cover.
 //  2. An interaction is answered before its event waits for the disk; its token is not used before that
 //     answer is over. That goes for those of the socket and those of HTTP requests, which share the feeder.
-//  3. What comes over HTTP never moves the state of the session. Until it is stored only this process has it: an
-//     orderly stop stores it or takes its placeholder away, a kill in between loses it, and its person sees "is
+//  3. An interaction that comes over HTTP never changes the state of the session. Until it is stored only this process
+//     has it: an orderly stop stores it or removes its placeholder; after a kill it is lost, and the person sees "is
 //     thinking" until Discord gives up.
 //  4. A request that may have been carried out is never repeated, unless a nonce makes it harmless.
 package discord
@@ -60,7 +60,7 @@ func keys() []platforms.Key {
 		"how long to wait for the commands of further gateways before slash commands are registered; at most twice that"))
 }
 
-// What a Discord bot can do.
+// The abilities of a Discord bot.
 var (
 	_ platforms.Bot              = (*Bot)(nil)
 	_ platforms.Editor           = (*Bot)(nil)
@@ -95,7 +95,7 @@ type Bot struct {
 	// Set once, by open.
 	bot      relay.Bot
 	base     string            // of the API, as configured, without a version
-	key      ed25519.PublicKey // of Discord's HTTP requests; nil: it makes none
+	key      ed25519.PublicKey // verifies Discord's HTTP requests; nil: there are none
 	opts     platforms.Settings
 	log      *slog.Logger
 	commands *commands.Registrar
@@ -106,8 +106,8 @@ type Bot struct {
 	absent   *rest.Absent
 
 	*guilds.Guilds // who sees and who manages what
-	*writer        // what it says
-	*hooks         // what it answers interactions with
+	*writer        // sends messages
+	*hooks         // answers interactions
 	*threads       // those that it makes
 
 	holding *holding
@@ -172,8 +172,8 @@ func checkID(id string) error {
 	return nil
 }
 
-// checkToken accepts three parts joined by dots, the first of which is the bot's id in base64. Test servers
-// hand out toy tokens, so the lengths do not matter.
+// checkToken accepts three parts joined by dots, of which the first is the bot's id in base64. Test servers use toy
+// tokens, so lengths do not matter.
 func checkToken(token relay.Secret) error {
 	const (
 		form = "a bot token has three parts joined by dots, and is shown once by the developer portal " +
@@ -207,7 +207,7 @@ func checkToken(token relay.Secret) error {
 	return nil
 }
 
-// tokenID is the id of the bot the token belongs to: its first part, a decimal number in base64.
+// tokenID returns the id of the bot the token belongs to: its first part, a decimal number in base64.
 func tokenID(token relay.Secret) (relay.BotID, bool) {
 	first, _, _ := strings.Cut(token.RevealString(), ".")
 	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(first, "="))

@@ -19,7 +19,7 @@ import (
 const (
 	// keyPublicKey is the setting with which Discord may call the bot over HTTP.
 	keyPublicKey = "public_key"
-	// maxEndpointBody bounds the body of such a call, in bytes.
+	// maxEndpointBody is the largest body of such a call, in bytes.
 	maxEndpointBody = 1 << 20
 
 	headerSign = "X-Signature-Ed25519"
@@ -39,7 +39,7 @@ func publicKeyKey() platforms.Key {
 	}
 }
 
-// publicKey is the key in 64 hex digits; nil if there are none.
+// publicKey reads the key from 64 hex digits; nil if there are none.
 func publicKey(v string) (ed25519.PublicKey, error) {
 	if v == "" {
 		return nil, nil
@@ -54,7 +54,7 @@ func publicKey(v string) (ed25519.PublicKey, error) {
 // checkAddress reports why Discord could not call the bot, which has a public key.
 func checkAddress(o platforms.Options) error {
 	switch {
-	case o.APIBase != "": // an API of one's own may call any address
+	case o.APIBase != "": // a test server's API may call any address
 	case o.PublicURL == "":
 		return errors.New("public_url is missing: with public_key Discord calls it")
 	case !strings.HasPrefix(o.PublicURL, "https://"):
@@ -115,7 +115,8 @@ func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.Ho
 	return inBody(callbackTo(i))
 }
 
-// signed reports whether sign, in lower-case hex, is key's of a request. There is one spelling of each signature.
+// signed reports whether sign, in lower-case hex, is the key's signature of a request. Each signature has one spelling
+// only.
 func signed(key ed25519.PublicKey, sign, seconds string, body []byte) bool {
 	raw, err := hex.DecodeString(sign)
 	if err != nil || len(raw) != ed25519.SignatureSize || hex.EncodeToString(raw) != sign {

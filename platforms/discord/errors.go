@@ -10,8 +10,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Discord's words, as its libraries print them, for what is refused before Discord is asked: a gateway reads the
-// same words for the same fault.
+// Discord's error texts, as its libraries print them, for requests that we refuse before Discord does: a gateway reads
+// the same text for the same fault.
 var (
 	errEmpty          = refusal(http.StatusBadRequest, discordgo.ErrCodeCannotSendEmptyMessage, "Cannot send an empty message")
 	errTooLong        = refusal(http.StatusBadRequest, discordgo.ErrCodeInvalidFormBody, "Invalid Form Body: the text is too long")
@@ -21,7 +21,7 @@ var (
 	errInvalidForm    = refusal(http.StatusBadRequest, discordgo.ErrCodeInvalidFormBody, "Invalid Form Body")
 )
 
-// refusal is what Discord answered, as its libraries print it.
+// refusal makes the error of Discord's answer, worded as its libraries print it.
 func refusal(status, code int, words string) *relay.ActionError {
 	out := fmt.Sprintf("%d %s", status, http.StatusText(status)) // which gateways read
 	if code != 0 {

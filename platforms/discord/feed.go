@@ -28,7 +28,7 @@ type feeder struct {
 	catchup catchup
 }
 
-// run ends when ctx does. What was not accepted by then Discord sends again.
+// run hands in events until ctx ends. Discord sends events again that were not accepted by then.
 func (f *feeder) run(ctx context.Context) {
 	if f.memory.read().Gap != 0 { // the last process was interrupted while it caught up
 		f.catchup.plan()
@@ -80,7 +80,7 @@ func (f *feeder) feed(ctx context.Context, items []item) bool {
 		if !f.add(ctx, &b, i) {
 			return false
 		}
-		if i.kind != "" && i.held == nil { // what comes over HTTP says nothing about what the socket brought
+		if i.kind != "" && i.held == nil { // events from HTTP say nothing about the state of the socket
 			seen = max(seen, idOf(i.data))
 		}
 	}
@@ -102,12 +102,12 @@ func worthStoring(b platforms.Batch) bool {
 	return len(b.Undecodable) > 0 || slices.ContainsFunc(b.Events, func(ev relay.Event) bool { return !ev.Traits.Own })
 }
 
-// begin makes s the current session. What was said between the old session and s must be fetched.
+// begin makes s the current session. Messages from between the old session and s must be fetched.
 func (f *feeder) begin(s gateway.Session) {
 	f.memory.change(true, func(st *state) {
 		st.Session = s
 		switch {
-		case st.Seen == 0: // the first session ever: what was said before is not for the bot
+		case st.Seen == 0: // the first session ever: earlier messages are not for the bot
 			st.Seen = guilds.At(time.Now().Add(-clockSlack))
 		case st.Gap == 0:
 			st.Gap = st.Seen
@@ -189,8 +189,8 @@ func (f *feeder) quarantine(b *platforms.Batch, raw []byte, err error) {
 	f.log.Warn("discord event makes no sense; kept in quarantine", "err", err)
 }
 
-// hand hands in b, which is of items, until it is accepted, and then applies advance. With store, the state goes
-// with b. It returns false when ctx ended first.
+// hand hands in b, made of items, until it is accepted, and then applies advance. If store is true, the state is stored
+// with b. hand returns false if ctx ended first.
 func (f *feeder) hand(ctx context.Context, b platforms.Batch, store bool, advance func(*state), items ...item) bool {
 	retry := gateway.Retries(f.opts)
 	b.Refused = f.refused(slices.Clone(b.Capabilities)) // the clone: those given up are pruned
@@ -239,8 +239,8 @@ func (f *feeder) skip() {
 	}
 }
 
-// handHeld hands in what came over HTTP and is held still, which nobody sends again. What cannot be stored soon is
-// given up, and its placeholder taken away.
+// handHeld hands in the events that came over HTTP and are still held; nobody sends them again. An event that cannot be
+// stored soon is given up, and its placeholder removed.
 func (f *feeder) handHeld(ctx context.Context) {
 	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
 	defer cancel()
@@ -272,20 +272,20 @@ func (f *feeder) keepLast(ctx context.Context) {
 }
 
 const (
-	// maxQueued and maxQueuedBytes bound what waits for the disk. Past them the socket is closed until half of it
-	// is stored; Discord keeps the rest, and sends it after the resume.
+	// maxQueued and maxQueuedBytes bound the events that wait for the disk. Beyond them the socket is closed until half
+	// of the queue is stored; Discord keeps later events, and sends them after the resume.
 	maxQueued      = 4096
 	maxQueuedBytes = 16 << 20
 )
 
-// item is one dispatch or HTTP request for the inbox, or several dispatches in a row that are nothing for it.
+// item is one dispatch or HTTP request for the inbox, or several dispatches in a row that the inbox does not need.
 type item struct {
 	seq    int64
 	scope  relay.ScopeID    // of a fetched message: REST does not tell the guild
 	kind   string           // kindMessage, kindInteraction, or empty
 	data   []byte           // the dispatch's data
 	press  *interaction     // of kindInteraction
-	held   *held            // it came over HTTP, and has no seq; nil: over the socket
+	held   *held            // set if it came over HTTP and has no seq; nil: it came over the socket
 	begun  *gateway.Session // READY: from here on the sequence counts in this session
 	roster []platforms.RosterChange
 	err    error // the data makes no sense
@@ -350,7 +350,7 @@ func (q *queue) changedLocked() {
 	q.changed = make(chan struct{})
 }
 
-// look is how many items wait, and a channel that is closed when that changes.
+// look returns how many items wait, and a channel that is closed when that changes.
 func (q *queue) look() (n int, relaxed bool, changed <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 const (
 	// keyCDN is the setting that names one more place that files come from.
 	keyCDN = "cdn_base"
-	// maxHops bounds the redirects of one file.
+	// maxHops is how many redirects of one file are followed.
 	maxHops = 3
 	// soonExpired: a URL that is handed on must be good for as long as it takes to look at it.
 	soonExpired = 10 * time.Minute
@@ -42,7 +42,7 @@ func cdnKey() platforms.Key {
 // whyGone is platforms.MediaError.Why.
 const whyGone = "no longer at Discord"
 
-// Errors of a fetch. No URL is in them: whoever has it has the file.
+// Errors of a fetch. They contain no URL: whoever has the URL has the file.
 var (
 	errElsewhere = errors.New("the file's address is not Discord's")
 	errNotThere  = errors.New("the file is not there")
@@ -56,13 +56,13 @@ func tooLargeFile() error {
 	return &platforms.MediaError{State: relay.MediaTooLarge, Why: platforms.WhyTooLarge}
 }
 
-// files fetches what is on Discord's servers of files, which are asked without the token.
+// files fetches files from Discord's file servers, which need no token.
 type files struct {
-	cdn  string // keyCDN, without a slash behind it; empty: Discord's only
+	cdn  string // keyCDN, without a trailing slash; empty: only Discord's
 	http *http.Client
 }
 
-// newFiles is for a bot whose other requests rt carries; nil: the kind's own transport.
+// newFiles is for a bot whose other requests use rt; nil: the default transport.
 func newFiles(cdn string, rt http.RoundTripper) *files {
 	f := &files{cdn: strings.TrimRight(cdn, "/")}
 	if rt == nil {
@@ -119,7 +119,7 @@ func (f *files) get(ctx context.Context, address string) (io.ReadCloser, error) 
 	return &httpcall.Bounded{ReadCloser: resp.Body, Left: relay.MaxFile, Larger: tooLargeFile(), Private: withoutURL}, nil
 }
 
-// withoutURL is the error of a request, without its address.
+// withoutURL returns the error of a request without its address.
 func withoutURL(err error) error {
 	var ue *url.Error
 	if errors.As(err, &ue) {
@@ -131,7 +131,7 @@ func withoutURL(err error) error {
 	return fmt.Errorf("fetch file: %w", err)
 }
 
-// judge is why there is no file in an answer; nil if there is one.
+// judge returns why a response contains no file; nil if it does.
 func judge(resp *http.Response) error {
 	switch status := resp.StatusCode; {
 	case status == http.StatusOK && resp.ContentLength > relay.MaxFile:

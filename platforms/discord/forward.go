@@ -24,7 +24,7 @@ func interactionsKey() platforms.Key {
 	}
 }
 
-// forward is the request that the interaction's event goes to gateways as.
+// forward returns the request that the interaction's event goes to gateways as.
 func (n normaliser) forward(i *interaction, ev *relay.Event, c *platforms.Capability) relay.Forward {
 	return relay.Forward{
 		Event: *ev, Method: "POST", Path: platforms.HookPath(n.bot),
@@ -33,18 +33,18 @@ func (n normaliser) forward(i *interaction, ev *relay.Event, c *platforms.Capabi
 	}
 }
 
-// shape is what may leave of a JSON value: a scalar, or an object's members, or a list's elements. What has another
-// shape is left out.
+// shape describes which part of a JSON value may leave: a scalar, members of an object, or the elements of a list.
+// Values of another shape are left out.
 type shape struct {
 	members map[string]*shape // of an object
 	each    *shape            // of a list
 }
 
-// scalarShape is that of a string, a number, true, false or null.
+// scalarShape is the shape of a string, a number, true, false or null.
 var scalarShape = &shape{}
 
-// allowed is what may leave of an interaction: what gateways of any age read. It is a list of what stays, so that
-// nothing Discord may add ever leaves.
+// allowed is the part of an interaction that may leave: what all versions of the gateway read. It lists what stays, so
+// that nothing Discord may add ever leaves.
 var allowed = func() *shape {
 	object := func(scalars ...string) *shape {
 		s := &shape{members: make(map[string]*shape)}
@@ -76,14 +76,14 @@ var allowed = func() *shape {
 	return i
 }()
 
-// minToken is how long a token must be to be looked for in what people wrote: Discord's are far longer, and those of
-// test servers may be a word.
+// minToken is the length from which a token is searched for in what people wrote: Discord's tokens are far longer, and
+// a test server's may be a mere word.
 const minToken = 12
 
-// sanitised is what may leave of an interaction's payload, on one line, with the keys in order.
+// sanitised returns the part of an interaction's payload that may leave, on one line, with sorted keys.
 //
-// No person can have typed the token, which Discord makes after they have sent what they typed. Should a value hold it all
-// the same, it is cut out of the value.
+// No person can have typed the token, because Discord makes it after they have sent their text. If a value contains it
+// all the same, it is cut out.
 func sanitised(payload []byte, token relay.Secret) []byte {
 	d := json.NewDecoder(bytes.NewReader(payload))
 	d.UseNumber() // an id that is a number keeps all its digits
@@ -102,11 +102,11 @@ func sanitised(payload []byte, token relay.Secret) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(out) // of what was decoded: cannot fail
+	_ = e.Encode(out) // cannot fail: the value was decoded from JSON
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// of is what may leave of v; ok is false if nothing may.
+// of returns the part of v that may leave; ok is false if there is none.
 func (s *shape) of(v any, cut string) (out any, ok bool) {
 	switch v := v.(type) {
 	case map[string]any:

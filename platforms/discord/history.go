@@ -19,7 +19,7 @@ import (
 const historyPage = 50
 
 // History implements platforms.Historian with one request. A thread is a channel of its own. The page begins with the
-// event's own message: where the bot may not read the history Discord answers with an empty one, not with an error.
+// event's own message: if the bot may not read the history, Discord answers with an empty page, not with an error.
 func (p *Bot) History(ctx context.Context, ev relay.Event, n int) ([]relay.ContextLine, bool, error) {
 	chat := string(ev.Source.ChatID)
 	event, err := guilds.ParseID(string(ev.MessageID))
@@ -41,8 +41,8 @@ func (p *Bot) History(ctx context.Context, ev relay.Event, n int) ([]relay.Conte
 	return lines, whole || began, nil
 }
 
-// history are at most n lines of what people said on a page, which has the newest first, behind the bot's own last
-// message, the oldest first. whole: there are no more, or they are n.
+// history returns at most the given number of people's lines from a page, which has the newest first, back to the bot's
+// own last message; the oldest line comes first. whole: no more lines exist, or the number is reached.
 func (n normaliser) history(page []messageData, most int) (lines []relay.ContextLine, whole bool) {
 	defer func() { slices.Reverse(lines) }()
 	for i := range page {
@@ -62,7 +62,7 @@ func (n normaliser) history(page []messageData, most int) (lines []relay.Context
 	return lines, len(lines) >= most
 }
 
-// remark is what m says, with a word for each file.
+// remark returns the text of m, with a word for each file.
 func remark(m *messageData) string {
 	var words []string
 	if text := strings.TrimSpace(m.text()); text != "" {
@@ -79,7 +79,7 @@ func remark(m *messageData) string {
 	return strings.Join(append(words, describe(m)...), "\n")
 }
 
-// word is what a line says of a file.
+// word returns the word for a file in a line.
 func word(a *attachmentData, voice bool) string {
 	switch kindOf(a, voice) {
 	case relay.TypePhoto:

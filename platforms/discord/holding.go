@@ -12,18 +12,19 @@ import (
 )
 
 const (
-	// maxHeld and maxHeldBytes bound what came over HTTP and waits for the disk: Discord keeps none of it. It fits
-	// into the feeder's queue beside what the socket brings.
+	// maxHeld and maxHeldBytes bound the events that came over HTTP and wait for the disk: Discord keeps none of them.
+	// They fit into the feeder's queue beside those of the socket.
 	maxHeld      = 1000
 	maxHeldBytes = 6 << 20
-	// holdFor is how long it may wait: its token lasts a little longer, so that the placeholder can be taken away.
+	// holdFor is how long such an event may wait. Its token lasts a little longer, so that the placeholder can be
+	// removed.
 	holdFor = rest.TokenFor - 30*time.Second
-	// discardTime bounds the removal of one placeholder, and maxDiscards is how many are removed at once.
+	// discardTime bounds the removal of one placeholder; maxDiscards is how many are removed at once.
 	discardTime = 5 * time.Second
 	maxDiscards = 32
 )
 
-// held is what one HTTP request brought, from its answer until it is stored or given up.
+// held is one event from HTTP, from its answer until it is stored or given up.
 type held struct {
 	item  item
 	until time.Time // from then on it is given up
@@ -31,9 +32,9 @@ type held struct {
 	over  bool      // the feeder is done with it
 }
 
-// holding is what came over HTTP and is not stored yet. The feeder gets it through its queue, like what the socket
-// brings; what it cannot store in time is given up here. Methods may be called from any goroutine, and wait for
-// nothing.
+// holding holds the events from HTTP that are not stored yet. The feeder gets them through its queue, like those of the
+// socket; holding gives up the ones that cannot be stored in time. Methods may be called from any goroutine, and do not
+// wait.
 type holding struct {
 	changed chan struct{} // capacity 1: one wake-up stands for any number of changes
 
@@ -41,19 +42,19 @@ type holding struct {
 	queue   *queue     // nil: nobody would hand it in
 	all     []*held    // in the order in which they came
 	bytes   int
-	orphans []*interaction // whose placeholders nobody will replace
+	orphans []*interaction // interactions whose placeholders nobody will replace
 }
 
 func newHolding() *holding { return &holding{changed: make(chan struct{}, 1)} }
 
-// open lets items be taken into q; nil: no more.
+// open lets items be put into q; nil: no more items.
 func (h *holding) open(q *queue) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.queue = q
 }
 
-// take puts i into the feeder's queue. It returns false when too much waits there, or nobody feeds. What is there
+// take puts i into the feeder's queue. It returns false if too much waits there, or nobody feeds. An item that is there
 // already counts as taken.
 func (h *holding) take(i item) bool {
 	h.mu.Lock()
@@ -81,7 +82,7 @@ func (h *holding) wakeLocked() {
 	}
 }
 
-// release lets go of those of items that came over HTTP: they are stored, or never will be.
+// release lets go of the items that came over HTTP: they are stored, or never will be.
 func (h *holding) release(items []item) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -117,7 +118,7 @@ func (h *holding) prune(b *platforms.Batch, items []item) {
 	}
 }
 
-// left is what is held still and was not given up.
+// left returns the items that are still held and were not given up.
 func (h *holding) left() (items []item) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -137,8 +138,8 @@ func (h *holding) orphan(i *interaction) {
 	h.wakeLocked()
 }
 
-// due gives up what may not wait longer than until now, and returns whose placeholders are to be taken away, how many
-// were given up, and when to ask again; never when that is zero.
+// due gives up the events that may not wait beyond now. It returns the interactions whose placeholders are to be
+// removed, how many events were given up, and when to ask again (zero: never).
 func (h *holding) due(now time.Time) (orphans []*interaction, givenUp int, next time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -161,7 +162,7 @@ func (h *holding) due(now time.Time) (orphans []*interaction, givenUp int, next 
 	return orphans, givenUp, next
 }
 
-// tidy gives up what cannot be stored in time, and takes away the placeholders of what nobody will answer, until ctx
+// tidy gives up events that cannot be stored in time, and removes the placeholders that nobody will replace, until ctx
 // ends.
 func (p *Bot) tidy(ctx context.Context) {
 	for ctx.Err() == nil {
@@ -187,7 +188,7 @@ func (p *Bot) lost(n int) {
 	}
 }
 
-// takeAway removes the placeholders of interactions, a number of them at once, also while we stop.
+// takeAway removes the placeholders of interactions, several at once, also during a stop.
 func (p *Bot) takeAway(ctx context.Context, orphans []*interaction) {
 	var wg sync.WaitGroup
 	defer wg.Wait()

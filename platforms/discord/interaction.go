@@ -28,15 +28,15 @@ type interaction struct {
 	Channel guilds.ID                        `json:"channel_id"`
 	Place   *guilds.ChannelData              `json:"channel"` // as Discord describes it
 	User    guilds.User                      `json:"user"`
-	Message *messageData                     `json:"message"` // what a pressed button hangs on
+	Message *messageData                     `json:"message"` // the message with the pressed button
 	Data    json.RawMessage                  `json:"data"`
 	nick    string                           // of the user
 	token   relay.Secret
 	raw     []byte // the payload, with the token
 }
 
-// decodeInteraction reads what can be answered: the data of an INTERACTION_CREATE, or the body of an HTTP request, which
-// are the same. An error has nothing of the payload in it.
+// decodeInteraction reads an interaction that can be answered: the data of an INTERACTION_CREATE, or the body of an
+// HTTP request, which have the same form. Its error contains nothing of the payload.
 func decodeInteraction(data []byte) (*interaction, error) {
 	i, err := readInteraction(data)
 	if err == nil {
@@ -48,7 +48,7 @@ func decodeInteraction(data []byte) (*interaction, error) {
 	return i, nil
 }
 
-// readInteraction reads an interaction without asking whether all of it is there.
+// readInteraction reads an interaction without checking that it is complete.
 func readInteraction(data []byte) (*interaction, error) {
 	var d struct {
 		interaction
@@ -100,12 +100,11 @@ func (i *interaction) wanted() bool {
 	return false
 }
 
-// placeholder reports whether the acknowledgement is a message that says the bot is thinking, which that of a
-// press is not.
+// placeholder reports whether the acknowledgement is a message that says the bot is thinking. For a press it is not.
 func (i *interaction) placeholder() bool { return i.Kind != discordgo.InteractionMessageComponent }
 
-// fromInteraction is the event in a wanted interaction at the spot, keyed like a message there, and the
-// capability to answer it.
+// fromInteraction returns the event in a wanted interaction at the spot, keyed like a message there, and the capability
+// to answer it.
 func (n normaliser) fromInteraction(i *interaction, at spot) (*relay.Event, *platforms.Capability, error) {
 	ev := n.event(i.ID, at, author{i.User, i.nick})
 	ev.Traits.Addressed = true
@@ -128,7 +127,7 @@ func (n normaliser) fromInteraction(i *interaction, at spot) (*relay.Event, *pla
 	return &ev, &c, nil
 }
 
-// capability is the right to answer i, which came in ev.
+// capability returns the right to answer i, which came in ev.
 func (i *interaction) capability(ev relay.EventID) platforms.Capability {
 	return platforms.Capability{
 		Event: ev, Kind: capabilityKind, ID: i.ID.String(), Placeholder: i.placeholder(),
@@ -180,7 +179,7 @@ func arguments(words []string, options []optionData) []string {
 	return words
 }
 
-// press answers a prompt, or says what was chosen, or which button was pressed.
+// press turns a press into the answer to a prompt, or into text: the choice, or the pressed button.
 func press(i *interaction, ev *relay.Event) error {
 	var d componentData
 	if err := guilds.Decode(i.Data, &d); err != nil {
@@ -204,7 +203,7 @@ func press(i *interaction, ev *relay.Event) error {
 	return nil
 }
 
-// labelOf is what stands on the button with the custom id.
+// labelOf returns the text of the button with the custom id.
 func labelOf(components []componentData, id string) string {
 	for _, c := range components {
 		if c.CustomID == id {
@@ -244,7 +243,7 @@ func fields(lines []string, components []componentData) []string {
 	return lines
 }
 
-// scalar is a JSON string, number or boolean as text; empty for anything else.
+// scalar returns a JSON string, number or boolean as text; empty for anything else.
 func scalar(raw json.RawMessage) string {
 	if len(raw) == 0 {
 		return ""
@@ -260,7 +259,7 @@ func scalar(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// withoutToken is an interaction's payload without the credential in it; nil if it is no object.
+// withoutToken returns an interaction's payload without its credential; nil if it is not an object.
 func withoutToken(data []byte) []byte {
 	var o map[string]json.RawMessage
 	if json.Unmarshal(data, &o) != nil {

@@ -22,8 +22,9 @@ import (
 // errCodeTooLarge is Discord's for a request with a file over the limit, which depends on the server's boosts.
 const errCodeTooLarge = 40005
 
-// SendMedia implements platforms.MediaSender: Discord shows a file by its name's extension, so all but a voice message
-// are attachments. A caption of one part stands with the file, a longer one follows. In a forum the file makes a post.
+// SendMedia implements platforms.MediaSender. Discord shows a file according to its extension, so everything except a
+// voice message is an attachment. A caption of one part stands with the file; a longer one follows. In a forum the file
+// makes a post.
 func (p *Bot) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
 	x, err := p.parcel(a)
 	if err != nil {
@@ -35,7 +36,7 @@ func (p *Bot) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, e
 	return ofFile(p.turns.Post(ctx, a.Chat, x))
 }
 
-// forum is the chat if it is known, or can be looked up soon, to hold posts and no messages.
+// forum returns the chat if it is known, or can be looked up soon, to hold posts and no messages.
 func (p *Bot) forum(ctx context.Context, chat relay.ChatID) (guilds.Channel, bool) {
 	id, err := guilds.ParseID(string(chat))
 	if err != nil {
@@ -62,7 +63,7 @@ func (h *hooks) RespondMedia(ctx context.Context, c platforms.Capability, a rela
 	return ofFile(h.turns.Post(ctx, a.Chat, x))
 }
 
-// ofFile is a parcel's result: it names the file's message, which is the first.
+// ofFile returns a parcel's result: it names the file's message, which is the first.
 func ofFile(res relay.Result, err error) (relay.Result, error) {
 	if len(res.MessageIDs) > 0 {
 		res.MessageID = res.MessageIDs[0]
@@ -77,7 +78,7 @@ type parcel struct {
 	voice   bool
 	reply   *discordgo.MessageReference // of the file
 	caption *letter
-	hook    *hookLetter // not nil: it goes through a web hook, and so does the caption, which is the hook's letter
+	hook    *hookLetter // not nil: the file goes through a web hook, and so does the caption, as the hook's letter
 	posted  bool        // the file was sent
 }
 
@@ -163,7 +164,7 @@ func (x *parcel) attempt(ctx context.Context, t *sender.Turn, m *posted) (with b
 	return with, x.hook.h.wield(ctx, t, x.hook.c, r, m)
 }
 
-// sent goes on to what is behind the file; with: its caption is not.
+// sent moves on to the next part. with: the caption went with the file.
 func (x *parcel) sent(with bool) {
 	x.posted = true
 	if with {
@@ -189,7 +190,7 @@ type sentFile struct {
 	Waveform []byte  `json:"waveform,omitempty"`
 }
 
-// message is the file's message, with the caption if that fits and may stand there.
+// message returns the file's message, with the caption if that fits and may stand there.
 func (x *parcel) message() fileMessage {
 	file := sentFile{Filename: x.file.Name}
 	m := fileMessage{message: x.w.message("")}
@@ -205,12 +206,12 @@ func (x *parcel) message() fileMessage {
 	return m
 }
 
-// flatWave is what is shown of a voice message's loudness: of each tenth of a second the same, of at most 256 points.
+// flatWave returns a constant wave form for a voice message: a point for each tenth of a second, at most 256.
 func flatWave(d time.Duration) []byte {
 	return bytes.Repeat([]byte{64}, int(min(max(d/(100*time.Millisecond), 1), 256)))
 }
 
-// form is a request's body: what is said, and the file.
+// form returns a request's body: the message and the file.
 func (x *parcel) form(said any) httpcall.Form {
 	raw, _ := json.Marshal(said) // of strings and numbers: cannot fail
 	return httpcall.Form{
@@ -224,7 +225,7 @@ func tooLarge(err error) bool {
 	return refusedWith(err, errCodeTooLarge) || answered(err, http.StatusRequestEntityTooLarge)
 }
 
-// refusedForm reports whether Discord refused what was asked for, and not the bot, the chat, or anything at this time.
+// refusedForm reports whether Discord refused the request itself, not the bot, the chat, or this moment.
 func refusedForm(err error) bool {
 	return answered(err, http.StatusBadRequest) || answered(err, http.StatusForbidden)
 }
@@ -268,7 +269,7 @@ func (p *Bot) postFile(ctx context.Context, x *parcel, ch guilds.Channel) (relay
 	return all, err
 }
 
-// title is what a post with the file is called: the caption's first line, else the file's name.
+// title returns the title of a post with the file: the caption's first line, else the file's name.
 func (x *parcel) title() string {
 	for _, part := range x.caption.parts {
 		for line := range strings.Lines(part) {

@@ -24,11 +24,11 @@ type normaliser struct {
 	me  guilds.ID
 	// passthrough: interactions go to gateways as forwards.
 	passthrough bool
-	cdn         string // keyCDN: where stickers are; empty: at Discord's
+	cdn         string // keyCDN, the server of stickers; empty: Discord's
 }
 
-// spot is where something happened, as far as that is known: channel always, parent of a thread
-// and guild perhaps.
+// spot is the place of an event, as far as it is known: the channel always, the parent of a thread and the guild
+// perhaps.
 type spot struct {
 	guild   guilds.Guild
 	channel guilds.Channel
@@ -41,11 +41,11 @@ type author struct {
 	nick string
 }
 
-// name is what others see.
+// name returns the name that others see.
 func (a author) name() string { return cmp.Or(a.nick, a.user.GlobalName, a.user.Username) }
 
-// written reports whether a person, a bot or a web hook wrote m, which is not so of a join, a pin, or the first
-// line of a thread, which repeats a message of its parent. Of answers to interactions only the bot's own matter.
+// written reports whether a person, a bot or a web hook wrote m. It is false for a join, a pin, and the first line of a
+// thread, which repeats a message of its parent. Of answers to interactions only the bot's own matter.
 func (n normaliser) written(m *messageData) (bool, error) {
 	said := m.Type == discordgo.MessageTypeDefault || m.Type == discordgo.MessageTypeReply
 	answer := m.Type == discordgo.MessageTypeChatInputCommand || m.Type == discordgo.MessageTypeContextMenuCommand
@@ -60,7 +60,7 @@ func (n normaliser) written(m *messageData) (bool, error) {
 	return said || answer && m.Author != nil && m.Author.ID == n.me, nil
 }
 
-// fromMessage is the event in m, which somebody wrote at the spot; nil when it is none.
+// fromMessage returns the event of m, written at the spot; nil if it is none.
 func (n normaliser) fromMessage(m *messageData, at spot) *relay.Event {
 	if at.channel.Kind == discordgo.ChannelTypeGroupDM || at.echo(m.ID) {
 		return nil
@@ -88,7 +88,7 @@ func (n normaliser) fromMessage(m *messageData, at spot) *relay.Event {
 	return &ev
 }
 
-// event is an event at the spot, without what was said.
+// event returns an event at the spot, without its content.
 func (n normaliser) event(id guilds.ID, at spot, who author) relay.Event {
 	message := relay.MessageID(id.String())
 	ev := relay.Event{
@@ -99,7 +99,7 @@ func (n normaliser) event(id guilds.ID, at spot, who author) relay.Event {
 		Source: relay.Source{
 			Platform:  n.bot.Platform,
 			ChatID:    relay.ChatID(at.channel.ID.String()),
-			ChatType:  relay.ChatGroup, // every channel of a guild: the session key says so
+			ChatType:  relay.ChatGroup, // every channel of a guild is a group: the session key depends on it
 			ChatName:  at.name(),
 			ChatTopic: at.channel.Topic,
 			UserID:    relay.UserID(who.user.ID.String()),
@@ -132,7 +132,7 @@ func (at spot) echo(message guilds.ID) bool {
 	return at.channel.IsThread() && message == at.channel.ID && at.parent.ID != 0 && !at.parent.HoldsPosts()
 }
 
-// name is what the place is called, in the words of the gateway's own adapter.
+// name returns the name of the place, worded like the gateway's own adapter.
 func (at spot) name() string {
 	name := cmp.Or(at.channel.Name, at.channel.ID.String())
 	guild, parent := at.guild.Name, at.parent.Name
@@ -151,7 +151,7 @@ func (at spot) name() string {
 	return name
 }
 
-// quote is the message replied to; nil when it is gone.
+// quote returns the message to which m replies; nil if it is gone.
 func (n normaliser) quote(m *messageData) *relay.Quote {
 	if m == nil {
 		return nil
@@ -181,7 +181,7 @@ func (p *Bot) MessageEvent(chat relay.ChatID, message relay.MessageID) relay.Eve
 // noText stands where nothing was said, as in the gateway's own adapter.
 const noText = "(The user sent a message with no text content)"
 
-// text is what m says: its own words, else those of the messages forwarded with it.
+// text returns the text of m: its own words, else those of the messages forwarded with it.
 func (m *messageData) text() string {
 	if strings.TrimSpace(m.Content) != "" {
 		return m.Content
@@ -195,7 +195,7 @@ func (m *messageData) text() string {
 	return strings.Join(parts, "\n")
 }
 
-// content is what m mainly is, and its text; of one that is neither words nor files, a description.
+// content returns the main type of m, and its text. If m has neither words nor files, the text is a description.
 func content(m *messageData, text string, files []relay.Attachment) (relay.MessageType, string) {
 	kind := relay.TypeText
 	switch {

@@ -18,7 +18,7 @@ type messageData struct {
 	Type         discordgo.MessageType   `json:"type"`
 	Flags        int64                   `json:"flags"`
 	Author       *guilds.User            `json:"author"`
-	Member       nickData                `json:"member"` // of the author; empty in what REST answers
+	Member       nickData                `json:"member"` // of the author; empty in answers of REST
 	WebhookID    guilds.ID               `json:"webhook_id"`
 	Content      string                  `json:"content"`
 	Mentions     []guilds.User           `json:"mentions"`

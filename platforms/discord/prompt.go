@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// maxButtons is how many buttons Discord takes on one message, and maxInRow how many of them stand in a row.
+	// maxButtons is how many buttons a message may have, and maxInRow how many of them stand in a row.
 	maxButtons = 25
 	maxInRow   = 5
-	// maxLabel is how many code points it takes on a button.
+	// maxLabel is how many code points a button's text may have.
 	maxLabel = 80
 )
 
@@ -59,7 +59,7 @@ func (h *hooks) RespondPrompt(ctx context.Context, c platforms.Capability, a rel
 	return h.respond(ctx, c, a.Chat, l, first)
 }
 
-// question is a prompt as a letter.
+// question returns a prompt as a letter.
 func (w *writer) question(a relay.Prompt) (*letter, error) {
 	if err := a.Misfit(maxButtons); err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (w *writer) question(a relay.Prompt) (*letter, error) {
 	return l, nil
 }
 
-// buttonsOf are the rows of a prompt's buttons.
+// buttonsOf returns the rows of a prompt's buttons.
 func buttonsOf(a relay.Prompt) (rows []buttonRow) {
 	for n, o := range a.Options {
 		if n%maxInRow == 0 {

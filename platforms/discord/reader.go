@@ -11,8 +11,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// patience is how long events wait for a look-up that fails before they go on without it: one channel must not
-// hold up all others for ever.
+// patience is how long events wait for a look-up that fails. Then they continue without it, because one channel must
+// not hold up all others for ever.
 const patience = 2 * time.Minute
 
 // reader turns payloads into events. It is for one goroutine.
@@ -27,9 +27,9 @@ func newReader(bot relay.Bot, g *guilds.Guilds) *reader {
 	return &reader{normaliser: normaliser{bot: bot, me: g.Me()}, guilds: g}
 }
 
-// message is the event in a MESSAGE_CREATE, or in a message of a channel's history, which lies in scope; nil
-// when nobody wrote it. After an error that wraps guilds.ErrUnknownYet it is worth another try; any other is
-// about the payload and has nothing of it in it.
+// message returns the event of a MESSAGE_CREATE, or of a message in a channel's history in scope; nil if nobody wrote
+// it. An error that wraps guilds.ErrUnknownYet is worth another try; any other error is about the payload and contains
+// nothing of it.
 func (r *reader) message(ctx context.Context, data []byte, scope relay.ScopeID) (*relay.Event, error) {
 	var m messageData
 	if err := guilds.Decode(data, &m); err != nil {
@@ -63,8 +63,8 @@ func (r *reader) message(ctx context.Context, data []byte, scope relay.ScopeID) 
 	return r.fromMessage(&m, at), nil
 }
 
-// interaction is the event in an interaction, and the capability to answer it; nil when it is for nobody. Errors
-// are those of message.
+// interaction returns the event of an interaction, and the capability to answer it; nil if the interaction is for
+// nobody. Errors are those of message.
 func (r *reader) interaction(ctx context.Context, i *interaction) (*relay.Event, *platforms.Capability, error) {
 	if !i.wanted() {
 		return nil, nil, nil
@@ -85,15 +85,15 @@ func (r *reader) interaction(ctx context.Context, i *interaction) (*relay.Event,
 	return r.fromInteraction(i, at)
 }
 
-// spot completes what an event says about its place. sure: if the look-up fails, hint will do, with names
-// missing; sureParent: so does a thread without its parent.
+// spot completes an event's place. If the look-up fails, sure says that hint will do, without names, and sureParent
+// that a thread will do without its parent.
 func (r *reader) spot(ctx context.Context, hint guilds.Channel, sure, sureParent bool) (spot, error) {
 	ctx, cancel := context.WithTimeout(ctx, guilds.AskWithin)
 	defer cancel()
 	at := spot{channel: hint}
 	ch, err := r.guilds.Channel(ctx, hint.ID)
 	if err == nil {
-		ch.Guild = max(ch.Guild, hint.Guild) // the same, or one of them unknown
+		ch.Guild = max(ch.Guild, hint.Guild) // they are equal, or one is unknown
 		if ch.Name == "" {
 			ch.Name = hint.Name // an interaction names a channel the bot cannot see
 		}

@@ -81,7 +81,7 @@ func (a *hookLetter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID,
 	return relay.MessageID(m.ID), err
 }
 
-// Thinking implements platforms.Responder: Discord marks the message that says so.
+// Thinking implements platforms.Responder: Discord marks a message that says the bot is thinking.
 func (h *hooks) Thinking(ctx context.Context, c platforms.Capability) (bool, error) {
 	if err := h.answerable(ctx, c); err != nil {
 		return false, err
@@ -125,12 +125,12 @@ func (h *hooks) rework(ctx context.Context, c platforms.Capability, r request) e
 	return nil
 }
 
-// hook is the web hook through which a capability is wielded.
+// hook returns the web hook through which a capability is wielded.
 func (h *hooks) hook(c platforms.Capability) string {
 	return discordgo.EndpointWebhookToken(h.memory.application(h.bot), url.PathEscape(c.Token.RevealString()))
 }
 
-// original is the first answer to an interaction.
+// original returns the first answer to an interaction.
 func (h *hooks) original(c platforms.Capability) string { return h.hook(c) + "/messages/@original" }
 
 // answerable waits for the end of the call-back that makes c's token known to Discord.
@@ -142,8 +142,8 @@ func (h *hooks) answerable(ctx context.Context, c platforms.Capability) error {
 	return err
 }
 
-// wield is call through a web hook. When Discord refuses its token, the error wraps platforms.ErrCapabilityGone,
-// and no further request uses it. Just after the call-back a 404 is tried again: Discord may not know the web hook
+// wield is call through a web hook. If Discord refuses its token, the error wraps platforms.ErrCapabilityGone, and no
+// further request uses the token. Shortly after the call-back a 404 is tried again: Discord may not know the web hook
 // and its message yet.
 func (h *hooks) wield(ctx context.Context, t *sender.Turn, c platforms.Capability, r request, out any) error {
 	err := h.call(ctx, t, r, out)

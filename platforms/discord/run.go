@@ -11,7 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// maxAcks is how many interactions are answered at once. More of them wait, as long as their time allows.
+// maxAcks is how many interactions are acknowledged at once. Others wait, as long as their time allows.
 const maxAcks = 256
 
 // errNoTurn: too many other interactions were being answered for this one to be answered in time.
@@ -137,8 +137,8 @@ func (r *runner) ChangeBudget(soon bool, change func(*gateway.Budget)) {
 	r.memory.change(soon, func(s *state) { change(&s.Budget) })
 }
 
-// answer acknowledges an interaction on a goroutine of its own: Discord waits three seconds, the disk may take
-// longer.
+// answer acknowledges an interaction on a goroutine of its own, because Discord waits three seconds only and the disk
+// may take longer.
 func (r *runner) answer(ctx context.Context, i *interaction) {
 	end := r.callbacks.begin(i.ID.String())
 	r.wg.Go(func() {

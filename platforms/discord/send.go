@@ -24,7 +24,7 @@ import (
 // keyMentions is the setting that says whom an agent may ping.
 const keyMentions = "allow_mentions"
 
-// mentionable are the values of keyMentions; each allows what the ones before it do.
+// mentionable are the values of keyMentions; each also allows everything before it.
 var mentionable = []discordgo.AllowedMentionType{
 	discordgo.AllowedMentionTypeUsers, discordgo.AllowedMentionTypeRoles, discordgo.AllowedMentionTypeEveryone,
 }
@@ -36,7 +36,7 @@ func mentionsKey() platforms.Key {
 	}
 }
 
-// writer is what a bot says, and the requests that it says it by.
+// writer sends a bot's messages, and makes the requests for that.
 type writer struct {
 	// Set once, by open.
 	rest     *rest.Client
@@ -70,7 +70,7 @@ type message struct {
 // nothing that it may not.
 func (w *writer) message(content string) message {
 	m := message{Content: content, Mentions: w.mentions()}
-	if content != "" && !w.previews.Allow(content) { // a voice message says nothing, and has flags of its own
+	if content != "" && !w.previews.Allow(content) { // a voice message has no text, and has flags of its own
 		m.Flags = discordgo.MessageFlagsSuppressEmbeds
 	}
 	return m
@@ -81,8 +81,8 @@ type posted struct {
 	ID string `json:"id"`
 }
 
-// Send implements platforms.Bot. Content is rendered, split and sent in order; the first part is the
-// reply, an ordinary message if its target is gone. A thread is a chat of its own.
+// Send implements platforms.Bot. It renders and splits the content and sends the parts in order. The first part is the
+// reply, or an ordinary message if its target is gone. A thread is a chat of its own.
 func (p *Bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 	l, err := p.letter(a.Content)
 	if err != nil {
@@ -113,8 +113,8 @@ func (w *writer) letter(content string) (*letter, error) {
 	return l, nil
 }
 
-// postscript is a letter that may say nothing. Rendering and cutting take many times a text's size in
-// memory, so they are done to one long text at a time.
+// postscript returns a letter that may say nothing. Rendering and cutting take many times a text's size in memory, so
+// they are done to one long text at a time.
 func (w *writer) postscript(content string) *letter {
 	if len(content) > markdown.Short {
 		w.cutting.Lock()
@@ -133,7 +133,7 @@ func (l *letter) Skip(err error) bool {
 	return true
 }
 
-// under are the buttons of the next part.
+// under returns the buttons of the next part.
 func (l *letter) under() []buttonRow {
 	if len(l.parts) > 1 {
 		return nil
@@ -160,7 +160,7 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	return relay.MessageID(m.ID), err
 }
 
-// referTo refers to a message of the chat, which may be gone; nil if m is no message's id.
+// referTo refers to a message of the chat, which may be gone; nil if m is not a message id.
 func referTo(m relay.MessageID) *discordgo.MessageReference {
 	if !rest.IsID(string(m)) {
 		return nil
@@ -178,8 +178,8 @@ func (p *Bot) Remembers() time.Duration { return remembers }
 // fileAlone is the part that a file is, for its nonce.
 const fileAlone = -1
 
-// nonce is that of a part: unique, but for what has a name, of which it is the same each time. Discord takes at most 25
-// characters.
+// nonce returns the nonce of a part. It is unique; but under a name from platforms.Once it is the same each time.
+// Discord takes at most 25 characters.
 func nonce(ctx context.Context, part int) string {
 	name := platforms.Name(ctx)
 	if name == "" {

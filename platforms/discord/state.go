@@ -14,12 +14,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// state is what a restart needs to go on. It is one blob, stored as the cursor of the batch it belongs to.
+// state is what a restart needs in order to continue. It is one blob, stored as the cursor of the batch to which it
+// belongs.
 type state struct {
 	Base    string          `json:"base,omitempty"` // the API all of this is true of
 	Session gateway.Session `json:"session,omitzero"`
-	// Seen is the newest message dealt with; 0: none ever. Gap, when not 0, is the newest one before an
-	// interruption whose messages have not all been fetched.
+	// Seen is the newest message dealt with; 0: none yet. Gap, unless 0, is the newest message before an interruption
+	// whose messages have not all been fetched.
 	Seen   guilds.ID      `json:"seen,omitempty"`
 	Gap    guilds.ID      `json:"gap,omitempty"`
 	Budget gateway.Budget `json:"budget,omitzero"`
@@ -43,7 +44,7 @@ type madeThread struct {
 	Name string `json:"name"`
 }
 
-// readState decodes what an inbox kept. A state of another API than base counts for nothing.
+// readState decodes a stored state. It ignores the state of another API than base.
 func readState(raw []byte, base string) (state, error) {
 	none := state{Base: base}
 	if len(raw) == 0 {
@@ -74,7 +75,7 @@ type memory struct {
 
 	mu      sync.Mutex // guards the fields below
 	state   state
-	known   bool // what was stored has been read
+	known   bool // the stored state has been read
 	version int  // counts changes
 	urgent  int  // the version of the last change worth a write of its own
 	kept    int  // the version that is stored
@@ -82,7 +83,7 @@ type memory struct {
 
 func newMemory() *memory { return &memory{changed: make(chan struct{}, 1)} }
 
-// recall replaces everything with what was stored.
+// recall replaces everything by the stored state.
 func (m *memory) recall(s state) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -110,8 +111,8 @@ func (m *memory) change(urgent bool, f func(*state)) {
 	}
 }
 
-// draft is the blob to store with f applied, the version for keep, and whether an urgent change in it is not
-// stored yet. What was never read is not written over: then there is no blob.
+// draft returns the blob to store, with f applied, its version for keep, and whether it contains an urgent change that
+// is not stored yet. Before the stored state is read there is no blob, so that it is not overwritten.
 func (m *memory) draft(f func(*state)) (raw []byte, version int, owed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,7 +124,7 @@ func (m *memory) draft(f func(*state)) (raw []byte, version int, owed bool) {
 	return s.encode(), m.version, m.urgent > m.kept
 }
 
-// keep notes that the draft of that version is stored, and applies f. What others changed meanwhile stays.
+// keep notes that the draft of that version is stored, and applies f. Changes made in the meantime stay.
 func (m *memory) keep(version int, f func(*state)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -138,8 +139,8 @@ func (m *memory) wanting() bool {
 	return m.urgent > m.kept
 }
 
-// unsaved is the blob when something changed since it was stored, else nil. What was never read is not
-// written over.
+// unsaved returns the blob if it changed since it was stored, else nil. Before the stored state is read it returns nil,
+// so that it is not overwritten.
 func (m *memory) unsaved() []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -149,10 +150,10 @@ func (m *memory) unsaved() []byte {
 	return m.state.encode()
 }
 
-// Application implements commands.Keeper. Until the first READY it is the bot's id, which it nearly always equals.
+// Application implements commands.Keeper. Until the first READY it returns the bot's id, which nearly always equals it.
 func (p *Bot) Application() string { return p.memory.application(p.bot.ID) }
 
-// application is that of the bot.
+// application returns the application's id of the bot.
 func (m *memory) application(bot relay.BotID) string {
 	return cmp.Or(m.read().Application, string(bot))
 }
@@ -187,7 +188,7 @@ func (th *threads) rememberThread(id, name string) {
 	})
 }
 
-// idOf is the "id" of an object; 0 when it has none.
+// idOf returns the "id" of an object; 0 if it has none.
 func idOf(data []byte) guilds.ID {
 	var o struct {
 		ID guilds.ID `json:"id"`

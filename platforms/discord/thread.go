@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// maxThreadName is how many code points Discord takes for a thread's name.
+	// maxThreadName is how many code points a thread's name may have.
 	maxThreadName = 100
 	// clockSkew is how much Discord's clock may differ from ours.
 	clockSkew = time.Minute
@@ -32,7 +32,7 @@ const (
 type newThread struct {
 	Name    string                `json:"name"`
 	Type    discordgo.ChannelType `json:"type,omitempty"`    // of a thread without a message
-	Message *message              `json:"message,omitempty"` // the first one of a post
+	Message *message              `json:"message,omitempty"` // the first message of a post
 }
 
 // threads makes threads, and knows which it made.
@@ -119,7 +119,7 @@ func (th *threads) create(ctx context.Context, t *sender.Turn, r request, parent
 		if err == nil || !errors.As(err, &f) || f.Sent != httpcall.Maybe {
 			return made.ID, err
 		}
-		if !backoff.Pause(ctx, backoff.Shortened(time.Second)) { // what is under way may still arrive
+		if !backoff.Pause(ctx, backoff.Shortened(time.Second)) { // a request under way may still arrive
 			return "", err
 		}
 		id, known := th.findThread(ctx, t, parent, name, since)
@@ -133,8 +133,8 @@ func (th *threads) create(ctx context.Context, t *sender.Turn, r request, parent
 	return "", err
 }
 
-// findThread looks for a thread of that name which the bot made since then and did not remember. known is false
-// when Discord did not answer.
+// findThread looks for a thread of that name which the bot has made since then and does not remember. known is false if
+// Discord did not answer.
 func (th *threads) findThread(ctx context.Context, t *sender.Turn, parent guilds.ChannelData, name string, since time.Time) (id string, known bool) {
 	var active struct {
 		Threads []struct {
@@ -165,8 +165,8 @@ func (th *threads) findThread(ctx context.Context, t *sender.Turn, parent guilds
 	return "", true
 }
 
-// RenameThread implements platforms.ThreadRenamer. OnlyIfConnectorCreated wins over OnlyIfCurrentName, and also
-// asks that nobody has renamed the thread since. The thread must be one of the chat that the caller may act on.
+// RenameThread implements platforms.ThreadRenamer. OnlyIfConnectorCreated wins over OnlyIfCurrentName, and also demands
+// that nobody has renamed the thread since. The thread must belong to the chat on which the caller may act.
 func (th *threads) RenameThread(ctx context.Context, a relay.ThreadRename) (relay.Result, error) {
 	name := threadName(a.Name)
 	if name == "" {

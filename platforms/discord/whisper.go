@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// maxWhispers is how many words wait to be whispered; those past it are not, and the person sees that nothing
-	// happens. whisperers is how many are under way at once, and whisperTime bounds one.
+	// maxWhispers is how many whispers may wait; further ones are dropped, and the person sees that nothing happens.
+	// whisperers is how many are sent at once, and whisperTime bounds one.
 	maxWhispers = 256
 	whisperers  = 4
 	whisperTime = 10 * time.Second
 )
 
-// aside is what a person is to read alone, about what they pressed.
+// aside is a text that only one person reads, about their press.
 type aside struct {
 	to    platforms.Capability
 	words string
@@ -43,7 +43,7 @@ func (h *hooks) refused(all []platforms.Capability) func(relay.EventID, string) 
 	}
 }
 
-// whispering tells people what they are to read, until ctx ends.
+// whispering sends people the texts that only they read, until ctx ends.
 func (h *hooks) whispering(ctx context.Context) {
 	for {
 		select {

@@ -2,13 +2,13 @@ package httpcall
 
 import "io"
 
-// Bounded is a file as it comes from a network, also one whose length nobody told.
+// Bounded is a file from a network, whose length may be unknown.
 type Bounded struct {
 	io.ReadCloser
 	Left    int64             // bytes that it may still have
 	Larger  error             // what Read returns beyond them
 	Private func(error) error // makes of an error of Read one that tells no address and no credential
-	Done    func()            // called by Close, when the reading is over; nil: nothing is
+	Done    func()            // called by Close, when the reading is over; nil: nothing is called
 }
 
 func (b *Bounded) Read(to []byte) (int, error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
 
-// Asked is a network that was asked how a bot stands there, for what is said about it.
+// Asked describes a network that was asked about a bot, for the findings.
 type Asked struct {
 	About   string // the bot
 	Network string // its name for people
@@ -20,7 +20,7 @@ type Asked struct {
 	Own     bool   // the API is at a configured api_base
 }
 
-// Unanswered is the finding in f, a call that had no result for another reason than the bot's token.
+// Unanswered returns the finding in f, a call that had no result for another reason than the bot's token.
 func (n Asked) Unanswered(f *Fault) finding.Finding {
 	base := ""
 	if n.Own {
@@ -45,7 +45,7 @@ func (n Asked) Unanswered(f *Fault) finding.Finding {
 		"wait: the server tries again by itself; if it lasts, check the network's status page")
 }
 
-// words are why there was no result, for people: the end of a chain of errors is what happened.
+// words returns for people why there was no result: the innermost error of a chain says what happened.
 func (f *Fault) words() string {
 	switch {
 	case f.Status != 0:
@@ -56,14 +56,15 @@ func (f *Fault) words() string {
 	return f.Message[strings.LastIndex(": "+f.Message, ": "):]
 }
 
-// atOnce is how many chats are looked at side by side, and maxChats how many at all: a bot must be able to act
-// meanwhile.
+// atOnce is how many chats are looked at side by side, and maxChats is how many at all: the bot must be able to act in
+// the meantime.
 const (
 	atOnce   = 8
 	maxChats = 40
 )
 
-// EachChat is what look finds in chats, in their order. What ctx or the number of chats left out is one finding more.
+// EachChat returns the findings of look in chats, in their order. If ctx or the limit left out chats, one more finding
+// says so.
 func (n Asked) EachChat(ctx context.Context, chats []relay.Place, look func(relay.Place) ([]finding.Finding, error)) (out []finding.Finding) {
 	skipped := max(0, len(chats)-maxChats)
 	chats = chats[:len(chats)-skipped]

@@ -12,8 +12,8 @@ import (
 	"sync"
 )
 
-// Form is a body of multipart/form-data: fields, then one file, which is read from where it lies while it is sent. Its
-// length is known before. The standard library's writer would want the whole of it in memory, or a goroutine.
+// Form is a multipart/form-data body: fields, then one file, which is read while it is sent. Its length is known
+// before. The standard library's writer would need all of it in memory, or a goroutine.
 type Form struct {
 	Fields []Field // in this order
 	File   FormFile
@@ -22,21 +22,21 @@ type Form struct {
 // Field is one field of a form.
 type Field struct {
 	Name  string
-	Type  string // of its content, like "application/json"; empty: not said
+	Type  string // of its content, like "application/json"; empty: not given
 	Value string
 }
 
 // FormFile is the file of a form.
 type FormFile struct {
 	Field   string // the field's name
-	Name    string // the file's; what a header could not carry is replaced
-	Type    string // of its content; empty: not said
+	Name    string // the file's name; characters that a header cannot carry are replaced
+	Type    string // of its content; empty: not given
 	Content io.ReaderAt
 	Size    int64 // in bytes
 }
 
-// Request is a POST of f. Each of its bodies reads the file anew, in pieces of at most 64 KiB. Client.Do lets nothing
-// read it any more once it has returned, and knows whether the body's last byte was taken.
+// Request returns a POST of f. Each of its bodies reads the file anew, in pieces of at most 64 KiB. Client.Do lets
+// nothing read it any more once it has returned, and knows whether the body's last byte was taken.
 func (f Form) Request(ctx context.Context, url string) (*http.Request, error) {
 	var mark [16]byte
 	_, _ = rand.Read(mark[:]) // never fails
@@ -59,15 +59,15 @@ func (f Form) Request(ctx context.Context, url string) (*http.Request, error) {
 	return up.request(ctx, url, "multipart/form-data; boundary="+boundary)
 }
 
-// Enclosed is a body in which a file stands in base64 between two texts, such as those of a JSON object. Its request is
-// like a Form's.
+// Enclosed is a body with a file in base64 between two texts, such as those of a JSON object. Its request is like a
+// Form's.
 type Enclosed struct {
 	Head, Tail string
 	Content    io.ReaderAt
 	Size       int64 // of the file, in bytes
 }
 
-// Request is a POST of e as JSON.
+// Request returns a POST of e as JSON.
 func (e Enclosed) Request(ctx context.Context, url string) (*http.Request, error) {
 	file := func() io.Reader { return &encoded{from: io.NewSectionReader(e.Content, 0, e.Size)} }
 	up := &upload{file: file, head: e.Head, tail: e.Tail, size: (e.Size + 2) / 3 * 4}
@@ -97,7 +97,7 @@ func (e *encoded) Read(to []byte) (int, error) {
 	return n, nil
 }
 
-// request is a POST of u.
+// request returns a POST of u.
 func (u *upload) request(ctx context.Context, url, contentType string) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package httpcall is one HTTP call to a chat network: the connections it uses, how long it may take and its answer may
-// be, whether it left this machine, and why it failed, without the bot's token. What an answer means, the network's
-// own client says, in the same Fault.
+// Package httpcall makes one HTTP call to a chat network: it holds the connections, bounds the time and the size of the
+// answer, and says in a Fault whether the call left this machine and why it failed, without the bot's token. The
+// network's own client interprets answers, with the same Fault.
 //
 // Invariants:
 //
@@ -33,22 +33,22 @@ import (
 // Timeout bounds one call that is no long poll. A gateway waits 30 s for an action's result, and no longer.
 const Timeout = 30 * time.Second
 
-// Client carries the calls of one bot. Each has connections of its own, so that calls that hang do not hold up
-// those of another client.
+// Client makes the calls of one bot. Each Client has connections of its own, so that hanging calls do not hold up
+// another one's.
 type Client struct {
 	// Set once, by New.
 	HTTP      *http.Client
 	token     relay.Secret
 	maxAnswer int64
 
-	ahead atomic.Pointer[clock] // by the network's newest answer; nil: no answer yet
+	ahead atomic.Pointer[clock] // from the network's newest answer; nil: no answer yet
 }
 
 // New makes a client for the bot of token, which takes answers of at most maxAnswer bytes. rt, when not nil, carries
 // everything.
 func New(token relay.Secret, rt http.RoundTripper, maxAnswer int64) *Client {
 	if rt == nil {
-		rt = &http.Transport{ // of HTTP/1.1: over HTTP/2 all clients of one address would share a connection
+		rt = &http.Transport{ // HTTP/1.1: over HTTP/2 all clients of one address would share a connection
 			Proxy:               http.ProxyFromEnvironment,
 			DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 			TLSHandshakeTimeout: 10 * time.Second,
@@ -64,7 +64,7 @@ func New(token relay.Secret, rt http.RoundTripper, maxAnswer int64) *Client {
 	}}
 }
 
-// Answer is what came back for a request.
+// Answer is the response to a request.
 type Answer struct {
 	Status int // of HTTP; 0: nothing came back
 	Header http.Header
@@ -72,8 +72,8 @@ type Answer struct {
 	Sent   Sent // Never: it came before the request was whole, so that nobody can have acted on that
 }
 
-// Do carries out req, which a Fault calls what. secrets are texts beside the token that no Fault may hold. With a
-// Fault comes what there is of an answer.
+// Do sends req; what names it in a Fault. secrets are texts beside the token that no Fault may contain. With a Fault it
+// returns as much of the answer as there is.
 func (c *Client) Do(req *http.Request, what string, secrets ...string) (Answer, *Fault) {
 	ctx := req.Context()
 	// Until the header is complete no server can act on the request. The trace runs on the
@@ -134,7 +134,7 @@ func (c *Client) Scrub(text string, secrets ...string) string {
 	return text
 }
 
-// Decode is json.Unmarshal for what a network sent: its error does not quote that, unless it wraps one of sayable.
+// Decode is json.Unmarshal for data from a network: its error does not quote the data, unless it wraps one of sayable.
 func Decode(raw []byte, out any, sayable ...error) error {
 	err := json.Unmarshal(raw, out)
 	if err == nil || slices.ContainsFunc(sayable, func(s error) bool { return errors.Is(err, s) }) {
@@ -166,12 +166,12 @@ const (
 	Refused             // the network answered that it did not carry the call out
 )
 
-// Whom is who has to leave the network alone.
+// Whom is the part of the bot that has to leave the network alone.
 type Whom int
 
 const (
 	Unsaid Whom = iota // the network does not say
-	Chat               // the chat, or a part of what is done there
+	Chat               // the chat, or one kind of action in it
 	Bot                // the whole bot
 )
 
@@ -182,16 +182,16 @@ const NoAnswer = "no answer of the API"
 // Fault is why a call had no result. It never contains the token.
 type Fault struct {
 	What    string // was called; it holds no secret
-	Status  int    // of HTTP, or what the network uses in its place; 0 when there was no answer
-	Code    int    // the network's own number for the fault; 0 when it gave none
+	Status  int    // of HTTP, or the network's equivalent; 0: there was no answer
+	Code    int    // the network's own number for the fault; 0: none
 	Message string // the network's words, or ours
-	// RetryAfter is how long the network asked to be left alone; 0 when it did not.
+	// RetryAfter is how long the network asked us to wait; 0: it did not.
 	RetryAfter time.Duration
 	Whom       Whom // the network asked that for
 	Sent       Sent
-	Block      Block // what kept the call from the network, as far as that can be told
-	Detail     any   // what else the network said, in a type of its client's
-	Cause      error // the context's error when that ended the call, or what closed the way
+	Block      Block // what kept the call from the network, if known
+	Detail     any   // further details of the network, in a type of its client
+	Cause      error // the context's error if that ended the call, or the reason why the network was not reached
 }
 
 func (f *Fault) Error() string {
@@ -213,7 +213,7 @@ func (f *Fault) Limited() bool { return f.Refused(http.StatusTooManyRequests) }
 // Refused reports whether the network refused the call with that status.
 func (f *Fault) Refused(status int) bool { return f.Sent == Refused && f.Status == status }
 
-// FaultOf is the Fault in err; one that says nothing if there is none.
+// FaultOf returns the Fault in err, or an empty one if there is none.
 func FaultOf(err error) *Fault {
 	if f := new(Fault); errors.As(err, &f) {
 		return f
@@ -221,8 +221,8 @@ func FaultOf(err error) *Fault {
 	return new(Fault)
 }
 
-// Explain is err as a gateway may read it. refused makes a new error of what the network refused for good, with
-// relay.Refused or relay.Gone. network is the network's name.
+// Explain turns err into an error for a gateway. refused makes the error for a request that the network refused for
+// good, with relay.Refused or relay.Gone. network is the network's name.
 func Explain(err error, network string, refused func(*Fault) *relay.ActionError) *relay.ActionError {
 	var done *relay.ActionError
 	if errors.As(err, &done) {

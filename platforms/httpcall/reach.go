@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Block is what kept a call from the network.
+// Block is the obstacle between a call and the network.
 type Block int
 
 const (
@@ -65,14 +65,14 @@ func (c *Client) compare(h http.Header, now time.Time) {
 	}
 }
 
-// clock is by how much the network's clock was ahead of ours at a time.
+// clock is how far the network's clock was ahead of ours at some time.
 type clock struct {
 	ahead time.Duration
 	at    time.Time
 }
 
-// Clock is what the network's clock shows now, to about a second; zero: it has not said since then. An older answer may
-// be from before this machine's clock was set.
+// Clock returns the network's time now, to about a second; zero: it has not sent its time since then. An older answer
+// may be from before this machine's clock was set.
 func (c *Client) Clock(since time.Time) time.Time {
 	if said := c.ahead.Load(); said != nil && !said.at.Before(since) {
 		return time.Now().Add(said.ahead)

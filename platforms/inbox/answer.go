@@ -8,10 +8,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 )
 
-// Fresh is how far a signed time may be from ours.
+// Fresh is how far a signed time may differ from ours.
 const Fresh = 5 * time.Minute
 
-// retryAfter is when a network may bring again what was not stored.
+// retryAfter is when a network should repeat a call that was not stored.
 const retryAfter = 5 * time.Second
 
 // OK answers with 200.
@@ -19,12 +19,12 @@ func OK(contentType, body string) platforms.HookAnswer {
 	return platforms.HookAnswer{Status: http.StatusOK, Type: contentType, Body: []byte(body)}
 }
 
-// Unauthorized answers whoever has not proved that they may call, in one text for every reason.
+// Unauthorized refuses a caller that has not proved who it is, with the same text for every reason.
 func Unauthorized(why platforms.HookRefusal) platforms.HookAnswer {
 	return platforms.HookAnswer{Status: http.StatusUnauthorized, Type: "application/json", Body: []byte(`{"error":"unauthorized"}`), Refused: why}
 }
 
-// Unstored answers what was not on disk in time.
+// Unstored answers a call that was not on disk in time.
 func Unstored() platforms.HookAnswer {
 	return platforms.HookAnswer{
 		Status: http.StatusServiceUnavailable, Type: "application/json", Body: []byte(`{"error":"not stored yet"}`),
@@ -32,8 +32,8 @@ func Unstored() platforms.HookAnswer {
 	}
 }
 
-// Stale answers a request whose signed time, in seconds since 1970, is too far from now; ok is false then, and
-// for what is not digits alone.
+// Stale checks a signed time, in seconds since 1970. If it is too far from now, or not a number, ok is false and a is
+// the answer.
 func Stale(seconds string, now time.Time) (at time.Time, a platforms.HookAnswer, ok bool) {
 	n, err := strconv.ParseUint(seconds, 10, 40) // it takes no sign
 	if err != nil {

@@ -1,13 +1,14 @@
-// Package inbox is what platforms share whose network calls them over HTTP: a feed that hands in what came
-// with many requests, one batch at a time, the answers that such requests get, and a watch on the bot's credential.
+// Package inbox is shared by platforms whose networks call them over HTTP. It has a feed that hands in the events of
+// many requests, one batch at a time, the answers to such requests, and a watch on the bot's credential.
 //
-// It verifies nothing: every network signs in a way of its own.
+// It verifies nothing: every network signs differently.
 //
 // Invariants:
 //
 //  1. Take returns nil only after the batch is on disk or deliberately dropped.
 //  2. Batches are handed in in the order in which Take was called, one at a time.
-//  3. What was taken and is late is handed in all the same: the network's repetition meets its seen mark.
+//  3. Events that were taken but are late are still handed in: when the network repeats them, they meet their seen
+//     mark.
 package inbox
 
 import (
@@ -23,20 +24,20 @@ import (
 )
 
 const (
-	// maxWaiting is how many requests wait to be handed in; who comes then is told to come again.
+	// maxWaiting is how many requests may wait to be handed in. Further ones are told to come again.
 	maxWaiting = 1000
-	// maxBytes is how much they may have brought together, unless one of them alone is larger.
+	// maxBytes is how many bytes they may hold together, unless a single one is larger.
 	maxBytes = 8 << 20
-	// maxTogether is how many of them one commit takes.
+	// maxTogether is how many of them go into one commit.
 	maxTogether = 64
 )
 
 var (
 	// ErrBusy: too many requests wait.
 	ErrBusy = errors.New("too many requests wait to be stored")
-	// ErrLate: what was handed in was not on disk in time. It may get there yet.
+	// ErrLate: the events were not on disk in time. They may still get there.
 	ErrLate = errors.New("not on disk in time")
-	// ErrEnded: the bot runs no more.
+	// ErrEnded: the bot no longer runs.
 	ErrEnded = errors.New("the bot runs no more")
 )
 
@@ -47,7 +48,7 @@ type Feed struct {
 	ended chan struct{} // closed when Run has returned
 }
 
-// piece is what one request brought.
+// piece holds the events of one request.
 type piece struct {
 	batch platforms.Batch
 	until time.Time  // when nobody waits for it any more
@@ -56,7 +57,7 @@ type piece struct {
 	done  chan error // capacity 1
 }
 
-// NewFeed makes a feed. What is taken waits for Run.
+// NewFeed makes a feed. Its events wait for Run.
 func NewFeed() *Feed {
 	return &Feed{queue: make(chan *piece, maxWaiting), ended: make(chan struct{})}
 }
@@ -67,8 +68,8 @@ func (f *Feed) Take(ctx context.Context, b platforms.Batch, wait time.Duration) 
 	return f.take(ctx, &piece{batch: b}, wait)
 }
 
-// TakeNew is Take, and tells whether all events of b were stored before, so that nothing was done. Of what was
-// dropped nobody knows.
+// TakeNew is Take, and reports whether all events of b had been stored before, so that nothing was done. Dropped events
+// leave no trace.
 func (f *Feed) TakeNew(ctx context.Context, b platforms.Batch, wait time.Duration) (known bool, err error) {
 	p := &piece{batch: b, asks: true}
 	err = f.take(ctx, p, wait)
@@ -102,7 +103,7 @@ func (f *Feed) take(ctx context.Context, p *piece, wait time.Duration) error {
 	}
 }
 
-// size is what keeps p in memory, for the most part.
+// size estimates the memory that p takes.
 func (p *piece) size() (n int64) {
 	for _, ev := range p.batch.Events {
 		n += int64(len(ev.Text))
@@ -113,7 +114,7 @@ func (p *piece) size() (n int64) {
 	return n
 }
 
-// Run hands in what is taken until ctx ends. It tells said nil when something was stored, and why when not.
+// Run hands in events until ctx ends. It calls said with nil after a success, and with the error after a failure.
 func (f *Feed) Run(ctx context.Context, in platforms.Inbox, said func(error)) {
 	defer close(f.ended)
 	for {
@@ -126,7 +127,7 @@ func (f *Feed) Run(ctx context.Context, in platforms.Inbox, said func(error)) {
 	}
 }
 
-// gather adds to p what else waits.
+// gather adds the other waiting pieces to p.
 func (f *Feed) gather(p *piece) []*piece {
 	all := []*piece{p}
 	for len(all) < maxTogether {
@@ -140,7 +141,7 @@ func (f *Feed) gather(p *piece) []*piece {
 	return all
 }
 
-// handIn stores all in one transaction, and tries again as long as somebody waits for one of them.
+// handIn stores all in one transaction. It tries again while somebody waits for one of them.
 func (f *Feed) handIn(ctx context.Context, in platforms.Inbox, all []*piece, said func(error)) {
 	wait := backoff.Backoff{First: 100 * time.Millisecond, Max: 2 * time.Second}
 	var last time.Time
@@ -180,7 +181,7 @@ func (f *Feed) handIn(ctx context.Context, in platforms.Inbox, all []*piece, sai
 	}
 }
 
-// bringer is the batch that brought the event.
+// bringer returns the batch that brought the event.
 func bringer(all []*piece, ev relay.EventID) (b platforms.Batch) {
 	for _, p := range all {
 		if slices.ContainsFunc(p.batch.Events, func(e relay.Event) bool { return e.ID == ev }) {
@@ -190,14 +191,14 @@ func bringer(all []*piece, ev relay.EventID) (b platforms.Batch) {
 	return b
 }
 
-// mark notes which of all that ask are known, before any of them is stored. Whoever hands in the same event is in
-// the same feed, so nobody is told twice that theirs was the first.
+// mark notes which of the requests that ask are known, before any of them is stored. A repetition of an event comes
+// through the same feed, so only one request is told that it was the first.
 func mark(ctx context.Context, in platforms.Inbox, all []*piece) {
 	d, ok := in.(platforms.Directory)
 	if !ok {
 		return
 	}
-	now := make(map[relay.EventID]bool) // what comes in this batch
+	now := make(map[relay.EventID]bool) // the events in this batch
 	for _, p := range all {
 		var ids []relay.EventID
 		for _, ev := range p.batch.Events {

@@ -8,8 +8,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// People is a network where every chat is one person's, and known by its id alone: nobody else sees it, and no
-// question about it goes to the network.
+// People is a network in which every chat belongs to one person, whose id the chat's id contains. Nobody else sees the
+// chat, and the network need not be asked about it.
 type People struct {
 	Platform relay.PlatformID
 	// With tells who a chat is with; ok is false if it is no chat of this bot.
@@ -47,7 +47,7 @@ func (p People) ChatInfo(_ context.Context, a relay.GetChatInfo) (relay.Result, 
 	return relay.Result{ChatInfo: &relay.ChatInfo{Name: string(a.Chat), Type: relay.ChatDM}}, nil
 }
 
-// CheckChat refuses an action on what is no chat of this bot, before the network is asked.
+// CheckChat refuses an action if the id is not a chat of this bot, before the network is asked.
 func (p People) CheckChat(chat relay.ChatID) error {
 	if _, ok := p.With(chat); !ok {
 		return relay.Gone("", nil)

@@ -27,13 +27,13 @@ type Watch struct {
 	doubted chan struct{} // capacity 1
 }
 
-// NewWatch makes the Watch of a bot. look asks the network for something that takes the credential. judge says what it means for
-// the bot if that failed: BadCredentials, which ends it, or Degraded, and why.
+// NewWatch makes the Watch of a bot. look makes a request for which the network needs the credential. judge says what a
+// failure means for the bot: BadCredentials, which ends it, or Degraded, and why.
 func NewWatch(s *status.Tracker, log *slog.Logger, look func(context.Context) error, judge func(*httpcall.Fault) (platforms.State, string)) *Watch {
 	return &Watch{First: time.Second, Every: 10 * time.Minute, status: s, log: log, look: look, judge: judge, doubted: make(chan struct{}, 1)}
 }
 
-// Doubt has Run look now: the network has just refused the credential.
+// Doubt makes Run look now: the network has just refused the credential.
 func (w *Watch) Doubt() {
 	select {
 	case w.doubted <- struct{}{}:
@@ -41,7 +41,8 @@ func (w *Watch) Doubt() {
 	}
 }
 
-// Run runs what stands beside it, and looks. It returns ErrBadCredentials, or nil when ctx ended, after all of them.
+// Run runs the functions beside, and looks. It returns ErrBadCredentials, or nil when ctx ended, after all of them have
+// returned.
 func (w *Watch) Run(ctx context.Context, beside ...func(context.Context)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// MaxButtons is how many buttons a message has at most.
+	// MaxButtons is how many buttons a message may have.
 	MaxButtons = 25
 
 	// OpUnprompt is an Act that took the buttons off a message.
@@ -23,10 +23,10 @@ const (
 	OpNotice relay.Op = "notice"
 
 	maxReactions = 20 // of a message
-	maxEmoji     = 64 // bytes of one
+	maxEmoji     = 64 // bytes of one emoji
 )
 
-// Act is one thing the bot did.
+// Act is one action of the bot.
 type Act struct {
 	Op      relay.Op        `json:"op"`
 	Chat    relay.ChatID    `json:"chat"`
@@ -40,9 +40,9 @@ type Act struct {
 	Options string          `json:"options,omitempty"` // the ids of its buttons, with spaces between them
 }
 
-// SentFile is what an Act says of a file that the bot posted.
+// SentFile describes a file that the bot posted.
 type SentFile struct {
-	Kind string `json:"kind"` // what the gateway asked for
+	Kind string `json:"kind"` // the kind that the gateway asked for
 	Name string `json:"name"`
 	Mime string `json:"mime,omitempty"`
 	Size int64  `json:"size"` // in bytes
@@ -108,7 +108,7 @@ func (b *bot) Prompt(ctx context.Context, a relay.Prompt) (relay.Result, error) 
 	}, more{options: a.Options})
 }
 
-// Unprompt takes the buttons off a message; that it has none, or does not stand any more, is success.
+// Unprompt takes the buttons off a message. It succeeds if there are none, or the message is gone.
 func (b *bot) Unprompt(ctx context.Context, chat relay.ChatID, message relay.MessageID) error {
 	b.net.mu.Lock()
 	m := b.net.findLocked(chat, message)
@@ -163,7 +163,7 @@ func (b *bot) tooLarge() error {
 	return &platforms.MediaError{State: relay.MediaTooLarge, Why: fmt.Sprintf("larger than the %d MB %s gives bots", f.maxFile>>20, f.bot.Platform)}
 }
 
-// more is what an Act does not say.
+// more holds parts of an action that an Act does not show.
 type more struct {
 	options []relay.PromptOption
 	facts   relay.FileFacts
@@ -195,7 +195,8 @@ func (b *bot) do(ctx context.Context, a Act, with more) (relay.Result, error) {
 	return n.actLocked(a, with), fail
 }
 
-// actLocked carries a out, a long text as several acts: of a file the first shows it, of a prompt the last asks. n.mu must be held.
+// actLocked carries a out. A long text becomes several acts: the first one shows the file, the last one asks the
+// prompt's question. n.mu must be held.
 func (n *network) actLocked(a Act, with more) (res relay.Result) {
 	parts := split(a.Text, n.face.maxLength)
 	special := 0
@@ -265,15 +266,15 @@ func (n *network) amendLocked(a Act) {
 	})
 }
 
-// didLocked notes what was done. n.mu must be held.
+// didLocked records the bot's actions. n.mu must be held.
 func (n *network) didLocked(acts []Act) {
 	if n.face.did != nil {
 		n.face.did(acts)
 	}
 }
 
-// split cuts text into parts of at most most code points; at least one. It cuts behind a line where there is one in the
-// part's second half.
+// split cuts text into parts of at most most code points; at least one. It cuts behind a line end if there is one in
+// the part's second half.
 func split(text string, most int) (parts []string) {
 	rest := []rune(strings.ToValidUTF8(text, "\uFFFD"))
 	for len(rest) > most {

@@ -33,15 +33,15 @@ const (
 	keyDir       = "dir"
 	// look is the pause between two looks at the file.
 	look = 100 * time.Millisecond
-	// maxLine bounds what a line of the file says, in bytes. It is more than fits a frame, so that people can try
-	// what becomes of that. Of a line that says nothing, the first maxGarbled are kept.
+	// maxLine is the longest line of the file, in bytes. It is more than fits a frame, so that people can try that
+	// case. Of an unreadable line the first maxGarbled bytes are kept.
 	maxLine    = 4 << 20
 	maxGarbled = 4 << 10
 	// maxTexts is how many of its own messages in a chat a configured bot remembers, for edits and answers.
 	maxTexts = 256
 
-	filesFolder = "files" // what people show the bot lies there
-	sentFolder  = "sent"  // what the bot posts is put there
+	filesFolder = "files" // the files that people show the bot
+	sentFolder  = "sent"  // the files that the bot posts
 )
 
 // wantsDir refuses a bot that nobody could talk to.
@@ -59,20 +59,21 @@ func wantsDir(v string) error {
 //	platform = "loopback"
 //	dir      = "/tmp/loop"
 //
-// the folder and its files are made, every line appended to /tmp/loop/say is said once, also over restarts, and what the bot does is
-// appended to /tmp/loop/posted as one JSON object per line:
+// the folder and its files are made. Every line appended to /tmp/loop/say is said once, also over restarts, and the
+// bot's actions are appended to /tmp/loop/posted, one JSON object per line:
 //
 //	echo 'ann hello' >>/tmp/loop/say                    # directly to the bot
 //	echo 'ann@garden hello all' >>/tmp/loop/say         # in the shared chat "garden"
 //	echo 'ann@park/garden#roses hello' >>/tmp/loop/say  # in thread "roses" of "garden", in scope "park"
 //
-// Words like photo:cat.jpg before the text show the bot files of the folder /tmp/loop/files, as a photo, video, audio, voice,
-// document or sticker. What the bot posts is put into /tmp/loop/sent. Buttons are pressed by the names that stand in "posted":
+// Words like photo:cat.jpg before the text show the bot files of the folder /tmp/loop/files, as a photo, video, audio,
+// voice, document or sticker. Files that the bot posts are put into /tmp/loop/sent. Buttons are pressed by the names
+// that "posted" shows:
 //
 //	echo 'ann photo:cat.jpg voice:hm.ogg what is this?' >>/tmp/loop/say
 //	echo 'ann press:m7:k3f9.1a2b:once' >>/tmp/loop/say  # on message m7, prompt k3f9.1a2b, option once
 //
-// Who manages what is said by the lines of /tmp/loop/managers:
+// The lines of /tmp/loop/managers say who manages which chat:
 //
 //	echo 'ann@park/garden' >>/tmp/loop/managers         # the chat "garden" in scope "park"
 //	echo 'ann@park/' >>/tmp/loop/managers               # the whole scope "park"
@@ -92,7 +93,7 @@ var LoopbackNetwork = platforms.Network{
 	},
 }
 
-// follow has f drive the bot, which is not running yet.
+// follow makes f drive the bot, which is not running yet.
 func (p *Loopback) follow(f *follower) {
 	p.file, p.net.face.messages = f, maxTexts
 	p.net.face.fails = func(a *Act, content []byte) error {
@@ -112,8 +113,8 @@ func (p *Loopback) follow(f *follower) {
 	}
 }
 
-// follower says what is appended to a file, and writes down what the bot does. The bot's cursor is the offset behind
-// the last line that was accepted.
+// follower says the lines appended to a file, and writes down the bot's actions. The bot's cursor is the offset behind
+// the last accepted line.
 type follower struct{ dir string }
 
 // run follows until ctx ends, and says in b while it cannot. A trouble is logged when it begins.
@@ -145,7 +146,7 @@ func (f *follower) run(ctx context.Context, n *Network, in platforms.Inbox, b *s
 	}
 }
 
-// blocked says in words what keeps the bot from its folder; empty: nothing.
+// blocked says what keeps the bot from its folder; empty: nothing.
 func (f *follower) blocked(err error) string {
 	if err == nil {
 		return ""
@@ -156,7 +157,7 @@ func (f *follower) blocked(err error) string {
 	return fmt.Sprintf("what is said in %s cannot be read: %v", f.dir, err)
 }
 
-// make makes the folder and what people look for in it, where it is missing.
+// make makes the folder and its files where they are missing.
 func (f *follower) make() error {
 	if err := os.MkdirAll(filepath.Join(f.dir, filesFolder), 0o700); err != nil {
 		return err
@@ -214,8 +215,8 @@ func (f *follower) read(ctx context.Context, n *Network, offset int64) (int64, e
 	}
 }
 
-// line says one line of the file, which stands at offset there. Its ids come from that place, so they are the
-// same when the line is read again after a restart.
+// line says one line of the file, which begins at offset. Its ids come from that offset, so they are the same when the
+// line is read again after a restart.
 func (n *Network) line(line string, offset int64) (accepted <-chan struct{}) {
 	m, err := parseLine(line)
 	n.mu.Lock()
@@ -253,7 +254,7 @@ func parseLine(line string) (Message, error) {
 	return m, nil
 }
 
-// append writes down what the bot did.
+// append writes down the bot's actions.
 func (f *follower) append(acts []Act) error {
 	var lines bytes.Buffer
 	for _, a := range acts {
@@ -289,7 +290,7 @@ func (f *follower) managers() ([]manager, error) {
 	return out, nil
 }
 
-// open is a file in the folder "files"; tooLarge is said of one that is.
+// open opens a file in the folder "files"; it returns tooLarge if the file is too large.
 func (f *follower) open(name string, tooLarge error) (io.ReadCloser, error) {
 	root, err := os.OpenRoot(filepath.Join(f.dir, filesFolder))
 	if err != nil {
@@ -311,7 +312,7 @@ func (f *follower) open(name string, tooLarge error) (io.ReadCloser, error) {
 
 var deleted = &platforms.MediaError{State: relay.MediaGone, Why: "deleted"}
 
-// missing tells what is not there for good from what may come back.
+// missing distinguishes a file that is gone for good from one that may come back.
 func missing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return deleted
@@ -319,7 +320,7 @@ func missing(err error) error {
 	return fmt.Errorf("file: %w", err)
 }
 
-// save puts what the bot posted into the folder "sent".
+// save puts a file of the bot into the folder "sent".
 func (f *follower) save(name string, content []byte) error {
 	dir := filepath.Join(f.dir, sentFolder)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -333,7 +334,7 @@ func (f *follower) save(name string, content []byte) error {
 	return root.WriteFile(name, content, 0o600)
 }
 
-// kinds are what a line may call a file.
+// kinds are the kinds that a line may give to a file.
 var kinds = []relay.MessageType{
 	relay.TypePhoto, relay.TypeVideo, relay.TypeAudio, relay.TypeVoice, relay.TypeDocument, relay.TypeSticker,
 }

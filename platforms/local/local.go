@@ -1,23 +1,24 @@
 // Package local is a chat network in memory, with two faces.
 //
-// Loopback is for tests, for `hermes-connector demo`, and, driven by lines in a file (see LoopbackNetwork), for trying things
-// out from a shell: people and chats, all of a Network's. A chat's id says what it is: "@ann" are Ann's direct messages
-// with the bot, "garden" is a shared chat, "park/garden" one inside the scope "park". Among managers, "park/" is the
-// whole scope. Over a restart of the process nothing is kept but how far the file was read.
+// Loopback is for tests, for `hermes-connector demo` and, driven by lines in a file (see LoopbackNetwork), for trying
+// things out from a shell. A Network has its people and chats. A chat's id tells its kind: "@ann" is Ann's direct
+// messages with the bot, "garden" a shared chat, "park/garden" one inside the scope "park". Among managers, "park/" is
+// the whole scope. A restart of the process forgets everything except how far the file was read.
 //
-// Web is for one person: whoever is logged in at this program's own pages. Each gateway has a room, and in it that
-// person and the bot. It shows that a gateway works before there is any bot. A chat's id and the person's id in it are
-// both the name of the gateway's instance, so that whom a message is for can be read off where it was said; whoever
-// offers the room binds that id to that instance.
+// Web is for one person: whoever is logged in at this program's own pages. Each gateway has a room for that person and
+// the bot. It shows that a gateway works before there is any bot. The chat's id and the person's id in it both equal
+// the name of the gateway's instance, so that the id of the chat tells for whom a message is. The pages bind that id to
+// that instance.
 //
 // Invariants, beside those of package platforms:
 //
-//  1. What was said stays in the network, in order, until the Inbox accepted it, also over a new bot on the same network.
-//  2. What a bot did stands in the network before its method returned.
-//  3. Nothing that is said in a room of the web's is on a disk, but what the Inbox stores. A restart empties the rooms,
-//     and no id comes back with another meaning.
-//  4. Each room of the web's has bounds, of its messages and of its files: the oldest go first. What is said in one room
-//     takes nothing from another.
+//  1. A message stays in the network, in order, until the Inbox has accepted it, also when a new bot takes over the
+//     network.
+//  2. An action of a bot is recorded in the network before its method returns.
+//  3. Messages in a web room are on no disk, except as the Inbox stores them. A restart empties the rooms, and no id
+//     comes back with another meaning.
+//  4. Each web room has limits for its messages and for its files: the oldest go first. Messages in one room take
+//     nothing from another.
 package local
 
 import (
@@ -38,8 +39,8 @@ import (
 // firstRetry and lastRetry bound the pause after a refused batch.
 const firstRetry, lastRetry = 50 * time.Millisecond, time.Second
 
-// face is how a network shows itself. Its functions are called with the network's mu held; those that are nil are not
-// needed.
+// face is how a network presents itself. Its functions are called with the network's mu held; nil functions are not
+// called.
 type face struct {
 	bot       relay.Bot
 	name      string // the bot's, on the network
@@ -47,21 +48,21 @@ type face struct {
 	maxLength int // of a message, in code points
 	maxFile   int64
 	gone      string // said of a file that is not there any more
-	stuck     string // said of the bot while what was said is not accepted; empty: nothing
+	stuck     string // the bot's status while its messages are not accepted; empty: no change
 
-	messages, bytes, files int // bounds of a room: messages that stand, bytes of their texts and of their files; 0: none
+	messages, bytes, files int // limits of a room: its messages, and the bytes of their texts and of their files; 0: none
 
-	// whole: a room holds everything that is said there, so that what is not in it cannot be reacted to.
+	// whole: a room holds all its messages, so that a reaction to any other message is refused.
 	whole    bool
 	isChat   func(relay.ChatID) bool
 	chatInfo func(relay.ChatID) relay.ChatInfo
 	revoked  func() bool
 	// fails is asked before an action is carried out: an error that says not sent keeps it from being so.
 	fails func(*Act, []byte) error
-	did   func([]Act) // what was done
+	did   func([]Act) // called with the bot's actions
 }
 
-// network is what both faces have: rooms, and what was said and not yet accepted.
+// network is the common part of both faces: rooms, and messages that are not accepted yet.
 type network struct {
 	prefix string // of ids
 	face   face
@@ -79,7 +80,7 @@ func newNetwork(prefix string, f face) *network {
 	return &network{prefix: prefix, face: f, changed: make(chan struct{}), rooms: make(map[relay.ChatID]*room), kept: make(map[string]kept)}
 }
 
-// mintLocked is a new id. n.mu must be held.
+// mintLocked returns a new id. n.mu must be held.
 func (n *network) mintLocked() string {
 	n.minted++
 	return fmt.Sprintf("%s%d", n.prefix, n.minted)
@@ -91,11 +92,11 @@ func (n *network) wakeLocked() {
 	n.changed = make(chan struct{})
 }
 
-// pending is what the bot has not confirmed.
+// pending is a message or a press that the bot has not confirmed.
 type pending struct {
 	batch    platforms.Batch
 	accepted chan struct{}
-	on       relay.MessageID // that shows it in the room; empty: none does
+	on       relay.MessageID // the message that shows it in the room; empty: none
 }
 
 // enqueueLocked puts b behind everything unaccepted. n.mu must be held.
@@ -106,7 +107,8 @@ func (n *network) enqueueLocked(b platforms.Batch, on relay.MessageID) *pending 
 	return p
 }
 
-// offeredLocked is what has waited longest, nil if nothing does: a copy, for whoever takes it may change it. n.mu must be held.
+// offeredLocked returns a copy of the batch that has waited longest, because the taker may change it; nil if nothing
+// waits. n.mu must be held.
 func (n *network) offeredLocked() *platforms.Batch {
 	if len(n.queue) == 0 {
 		return nil
@@ -125,7 +127,7 @@ func (n *network) offeredLocked() *platforms.Batch {
 	return &b
 }
 
-// refused tells whoever pressed a button, and nobody else, why that did nothing.
+// refused tells the person who pressed a button, and nobody else, why that had no effect.
 func (n *network) refused(events []relay.Event, press relay.EventID, words string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -140,7 +142,7 @@ func (n *network) refused(events []relay.Event, press relay.EventID, words strin
 	}
 }
 
-// accepted takes what has waited longest off the queue.
+// accepted removes the batch that has waited longest from the queue.
 func (n *network) accepted() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -152,7 +154,7 @@ func (n *network) accepted() {
 	}
 }
 
-// bot is what both faces' bots have.
+// bot is the common part of both faces' bots.
 type bot struct {
 	// Set once.
 	net    *network
@@ -165,10 +167,10 @@ func newBot(n *network, log *slog.Logger) bot {
 	return bot{n, cmp.Or(log, slog.New(slog.DiscardHandler)), status.New(n.face.name)}
 }
 
-// ID is always the same, for there is one bot on a network.
+// ID is always the same, because a network has one bot.
 func (b *bot) ID() relay.Bot { return b.net.face.bot }
 
-// Descriptor is what the network can do.
+// Descriptor returns the network's abilities.
 func (b *bot) Descriptor() relay.Descriptor {
 	f := b.net.face
 	return relay.Descriptor{
@@ -176,10 +178,10 @@ func (b *bot) Descriptor() relay.Descriptor {
 	}
 }
 
-// Status is the state of the connection.
+// Status returns the state of the connection.
 func (b *bot) Status() platforms.Status { return b.status.Get() }
 
-// Run hands in what is said until ctx ends or the network revokes the bot.
+// Run hands in messages until ctx ends or the network revokes the bot.
 func (b *bot) Run(ctx context.Context, in platforms.Inbox) error {
 	n := b.net
 	pause := backoff.Backoff{First: firstRetry, Max: lastRetry}
@@ -205,10 +207,10 @@ func (b *bot) Run(ctx context.Context, in platforms.Inbox) error {
 		case next != nil:
 			b.status.EventReceived()
 			if err := in.Accept(ctx, *next); err == nil {
-				b.stuck("") // before whoever said it is told, who may look
+				b.stuck("") // before the sender is told, who may look at the status
 				n.accepted()
 				pause.Reset()
-			} else if ctx.Err() == nil { // what is said meanwhile does not shorten the pause
+			} else if ctx.Err() == nil { // a message that arrives now does not shorten the pause
 				d := pause.Next()
 				b.stuck(n.face.stuck)
 				b.log.Warn("event not accepted; handing it in again", "in", d, "err", err)
@@ -223,7 +225,7 @@ func (b *bot) Run(ctx context.Context, in platforms.Inbox) error {
 	}
 }
 
-// stuck says that nothing can be stored, of a face that says so.
+// stuck says that nothing can be stored, if the face has words for that.
 func (b *bot) stuck(words string) {
 	if b.net.face.stuck != "" {
 		b.status.SetStuck(words)

@@ -57,7 +57,7 @@ func NewLoopback(net *Network, log *slog.Logger) *Loopback {
 	return &Loopback{bot: newBot(net.network, log), net: net}
 }
 
-// Run implements platforms.Bot. It owns the goroutine that follows the file, when there is one.
+// Run implements platforms.Bot. It owns the goroutine that follows the file, if there is one.
 func (p *Loopback) Run(ctx context.Context, in platforms.Inbox) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -70,7 +70,7 @@ func (p *Loopback) Run(ctx context.Context, in platforms.Inbox) error {
 	return p.bot.Run(ctx, in)
 }
 
-// Unprompt takes the buttons off a message; that it has none is success.
+// Unprompt takes the buttons off a message. It succeeds if there are none.
 func (p *Loopback) Unprompt(ctx context.Context, chat relay.ChatID, message relay.MessageID) error {
 	if p.file != nil { // which may have posted it before its restart
 		return p.unprompt(ctx, chat, message)
@@ -116,7 +116,7 @@ func (p *Loopback) Locate(_ context.Context, chat relay.ChatID) (relay.Place, er
 	return relay.Place{Platform: LoopbackID, Scope: scopeOf(chat), Chat: chat}, nil
 }
 
-// DirectUser tells whose direct messages chat is.
+// DirectUser returns the person of a direct chat.
 func (p *Loopback) DirectUser(chat relay.ChatID) (relay.UserID, bool) { return directUser(chat) }
 
 func directUser(chat relay.ChatID) (relay.UserID, bool) {
@@ -138,7 +138,7 @@ func scopeOf(chat relay.ChatID) relay.ScopeID {
 	return relay.ScopeID(chat[:max(strings.Index(string(chat), "/"), 0)])
 }
 
-// manager is somebody who decides who reads a chat, or all chats of a scope.
+// manager is a person who decides who reads a chat, or all chats of a scope.
 type manager struct {
 	user relay.UserID
 	chat relay.ChatID // "park/" is the scope park
@@ -157,7 +157,7 @@ func (p *Loopback) CanManage(_ context.Context, place relay.Place, user relay.Us
 		return false, nil
 	}
 	if place.Chat != "" && scopeOf(place.Chat) != place.Scope {
-		return false, nil // there is no such chat
+		return false, nil // the chat does not exist
 	}
 	p.net.mu.Lock()
 	all := slices.Clone(p.net.managers)

@@ -12,10 +12,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Message is what a person says.
+// Message is a message of a person.
 type Message struct {
 	User relay.UserID
-	// Chat is where; empty means the person's direct messages with the bot.
+	// Chat is the chat; empty: the person's direct messages with the bot.
 	Chat       relay.ChatID
 	Thread     relay.ThreadID
 	ReplyTo    relay.MessageID
@@ -27,12 +27,13 @@ type Message struct {
 
 // File is a file that somebody shows the bot.
 type File struct {
-	// Kind is what the network calls it; empty means a document.
+	// Kind is the network's type for the file; empty: a document.
 	Kind    relay.MessageType
 	Name    string
 	Content []byte
 	Caption string
-	// Ref is what a configured bot finds it by: its name in the folder "files". Then Content is not used.
+	// Ref is the reference by which a configured bot finds the file: its name in the folder "files". Then Content is
+	// not used.
 	Ref string
 }
 
@@ -42,9 +43,9 @@ type Press struct {
 	Prompt, Option string
 }
 
-// Network is loopback's far side: people, chats, and what the bot did there. Its methods may be called from any
-// goroutine. It remembers everything; but a configured bot may run for months, so what that did stands only in its file,
-// and of each chat only its newest texts are remembered.
+// Network is loopback's far side: people, chats, and the bot's actions. Its methods may be called from any goroutine.
+// It remembers everything, with one exception: a configured bot may run for months, so its actions are only in its
+// file, and of each chat only the newest texts are remembered.
 type Network struct {
 	*network
 
@@ -53,7 +54,7 @@ type Network struct {
 	managers   []manager
 	acts       []Act
 	failing    []error
-	fetchFails []error // of fetches of files
+	fetchFails []error // for fetches of files
 	rejected   bool    // the bot
 }
 
@@ -89,8 +90,8 @@ func (n *Network) Say(ctx context.Context, m Message) error {
 	}
 }
 
-// Post says m and returns at once. The channel is closed when the bot's Inbox accepted m. Whoever speaks in a shared
-// chat is a member of it from then on.
+// Post says m and returns at once. The channel is closed when the bot's Inbox has accepted m. A person who speaks in a
+// shared chat is a member of it from then on.
 func (n *Network) Post(m Message) (accepted <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -175,15 +176,15 @@ func (n *Network) Act(ctx context.Context, i int) (Act, error) {
 	}
 }
 
-// Acts lists what the bot did so far, oldest first.
+// Acts returns the bot's actions so far, oldest first.
 func (n *Network) Acts() []Act {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.acts)
 }
 
-// FailNext makes the bot's next actions fail with errs, one each; nil lets one pass. An action whose error says maybe
-// sent is carried out all the same.
+// FailNext makes the bot's next actions fail, one with each of errs; nil lets one pass. An action whose error says
+// maybe sent is still carried out.
 func (n *Network) FailNext(errs ...error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -232,14 +233,14 @@ func (n *Network) ForgetAll() {
 	clear(n.kept)
 }
 
-// FailFetch makes the bot's next fetches of files fail with errs, one each; nil lets one pass.
+// FailFetch makes the bot's next fetches of files fail, one with each of errs; nil lets one pass.
 func (n *Network) FailFetch(errs ...error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.fetchFails = append(n.fetchFails, errs...)
 }
 
-// Sent is the content of the file that the bot posted in a message, of a network in memory.
+// Sent returns the content of the file that the bot posted in a message, on a network in memory.
 func (n *Network) Sent(chat relay.ChatID, message relay.MessageID) ([]byte, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -251,7 +252,7 @@ func (n *Network) Sent(chat relay.ChatID, message relay.MessageID) ([]byte, bool
 	return k.content, ok
 }
 
-// Buttons are the ids and labels of the buttons that a message has now; nil: it has none.
+// Buttons returns the ids and labels of a message's present buttons; nil: it has none.
 func (n *Network) Buttons(chat relay.ChatID, message relay.MessageID) map[string]string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 const (
 	maxQuote = 120 // code points of a quotation
 	overhead = 256 // bytes that a message counts beside its texts
-	// typingFor is how long a bot is said to be at work after its last word about it.
+	// typingFor is how long a bot counts as typing after it last said so.
 	typingFor = 6 * time.Second
 )
 
@@ -32,7 +32,7 @@ type Posted struct {
 	Prompt  string
 	Chosen  string
 	Notice  string // why a press did nothing
-	Gone    bool   // the bot deleted it; of it only the id is left
+	Gone    bool   // the bot deleted it; only the id is left
 
 	version uint64 // of the room when it last changed
 }
@@ -67,11 +67,11 @@ type room struct {
 	version  uint64 // grows with every change
 	typing   time.Time
 
-	files     []string // the ids of those that are kept, oldest first
+	files     []string // the ids of the files that are kept, oldest first
 	fileBytes int
 }
 
-// roomLocked is the room of a chat, made when it is missing. n.mu must be held.
+// roomLocked returns the room of a chat, made when it is missing. n.mu must be held.
 func (n *network) roomLocked(chat relay.ChatID) *room {
 	in := n.rooms[chat]
 	if in == nil {
@@ -81,7 +81,7 @@ func (n *network) roomLocked(chat relay.ChatID) *room {
 	return in
 }
 
-// findLocked is a message that stands in a chat; nil: there is none of that id. n.mu must be held.
+// findLocked returns a message of a chat; nil: there is none with that id. n.mu must be held.
 func (n *network) findLocked(chat relay.ChatID, id relay.MessageID) *Posted {
 	if in := n.rooms[chat]; in != nil {
 		return in.standing[id]
@@ -112,7 +112,7 @@ func (n *network) postLocked(chat relay.ChatID, m *Posted) {
 	n.trimLocked(in)
 }
 
-// trimLocked forgets the oldest messages of a room that has too much, with their files. n.mu must be held.
+// trimLocked forgets the oldest messages of a room that has too many, with their files. n.mu must be held.
 func (n *network) trimLocked(in *room) {
 	most := n.face
 	for most.messages > 0 && len(in.messages) > most.messages || most.bytes > 0 && in.bytes > most.bytes {
@@ -124,7 +124,7 @@ func (n *network) trimLocked(in *room) {
 	}
 }
 
-// changeLocked has do change a message that stands, if it does. n.mu must be held.
+// changeLocked lets do change a message, unless it is gone. n.mu must be held.
 func (n *network) changeLocked(chat relay.ChatID, id relay.MessageID, do func(*Posted)) {
 	m := n.findLocked(chat, id)
 	if m == nil {
@@ -137,7 +137,7 @@ func (n *network) changeLocked(chat relay.ChatID, id relay.MessageID, do func(*P
 	n.trimLocked(in)
 }
 
-// quoteLocked is how a message of a chat begins; empty: it does not stand. n.mu must be held.
+// quoteLocked returns the beginning of a message of a chat; empty: the message is gone. n.mu must be held.
 func (n *network) quoteLocked(chat relay.ChatID, id relay.MessageID) string {
 	m := n.findLocked(chat, id)
 	if m == nil {
@@ -150,7 +150,7 @@ func (n *network) quoteLocked(chat relay.ChatID, id relay.MessageID) string {
 	return line
 }
 
-// keepLocked keeps a file of a chat's room, and lets go of the oldest ones where there is too much. n.mu must be held.
+// keepLocked keeps a file of a chat's room, and drops the oldest ones if there are too many. n.mu must be held.
 func (n *network) keepLocked(chat relay.ChatID, f RoomFile, content []byte) RoomFile {
 	f.Size = int64(len(content))
 	in := n.roomLocked(chat)
@@ -174,7 +174,7 @@ func (n *network) dropLocked(in *room, files []RoomFile) {
 	}
 }
 
-// File is a file that a room shows, and its bytes, which are never changed.
+// File returns a file that a room shows, and its bytes, which are never changed.
 func (n *network) File(id string) (f RoomFile, content []byte, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

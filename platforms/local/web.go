@@ -20,21 +20,21 @@ const (
 	WebID relay.PlatformID = "web"
 	// MaxWebLength is the longest message, in code points.
 	MaxWebLength = 16_000
-	// MaxWebFile is the largest file of the bot's, and how much the person may show at once, in bytes.
+	// MaxWebFile is the size of the bot's largest file, and how much the person may send at once, in bytes.
 	MaxWebFile = 10 << 20
 
-	// MaxWebMessages is how many messages of a room are kept, the newest ones.
+	// MaxWebMessages is how many messages of a room are kept, the newest.
 	MaxWebMessages = 200
 
 	maxBytes = 512 << 10 // of the texts of a room
 	maxFiles = 24 << 20  // bytes of the files of a room
-	// personName is what gateways are told of who writes: whoever is logged in runs this program.
+	// personName is the author's name for gateways: the person who is logged in runs this program.
 	personName = "operator"
-	// maxWaiting is how much may wait that is said and not accepted. Then nothing more can be said.
+	// maxWaiting is how many messages may wait to be accepted. Beyond that no more can be said.
 	maxWaiting = 100
 )
 
-// WebNetwork is how the program lists this network. It is no kind for [[bots]]: [web] has one bot of it.
+// WebNetwork describes this network to the program. It cannot stand in [[bots]]: [web] has one bot of it.
 var WebNetwork = platforms.Network{
 	Name: WebID, Label: "Web", Unscoped: true, Own: true,
 	CheckID: relay.CheckName,
@@ -64,10 +64,10 @@ var (
 // NewWeb makes the bot of rooms. A nil log discards.
 func NewWeb(rooms *Rooms, log *slog.Logger) *Web { return &Web{newBot(rooms.network, log), rooms} }
 
-// Rooms are where the bot is.
+// Rooms returns the bot's rooms.
 func (p *Web) Rooms() *Rooms { return p.rooms }
 
-// DirectUser tells whose chat it is: every chat is a direct one.
+// DirectUser returns the person of a chat: every chat is a direct one.
 func (p *Web) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
 	return relay.UserID(chat), relay.CheckName(string(chat)) == nil
 }
@@ -110,7 +110,7 @@ var (
 	ErrGone    = errors.New("that question has no such button any more")
 )
 
-// Said is what the person says.
+// Said is a message of the person.
 type Said struct {
 	Text  string
 	Files []Upload
@@ -175,7 +175,7 @@ func (r *Rooms) say(chat relay.ChatID, s Said) (*pending, error) {
 	return r.enqueueLocked(platforms.Batch{Events: []relay.Event{ev}}, id), nil
 }
 
-// event is one of the person's, without what it says.
+// event returns an event of the person, without its content.
 func event(chat relay.ChatID, id relay.MessageID) relay.Event {
 	return relay.Event{
 		ID: relay.EventID(id), MessageID: id, Bot: webFace.bot, At: time.Now(), Type: relay.TypeText,
@@ -196,7 +196,7 @@ func (p *pending) wait(ctx context.Context) error {
 	}
 }
 
-// Press presses a button of a message. It waits as Say does; ErrGone: there is no such button.
+// Press presses a button of a message. It waits as Say does. It returns ErrGone if there is no such button.
 func (r *Rooms) Press(ctx context.Context, chat relay.ChatID, message relay.MessageID, option string) error {
 	p, err := r.press(chat, message, option)
 	if err != nil {
@@ -226,7 +226,7 @@ func (r *Rooms) press(chat relay.ChatID, message relay.MessageID, option string)
 	return r.enqueueLocked(platforms.Batch{Events: []relay.Event{ev}}, ""), nil
 }
 
-// label is what stands on a button of m; false: it has no such button.
+// label returns the text of a button of m; false: it has no such button.
 func (m *Posted) label(option string) (string, bool) {
 	for _, o := range m.Options {
 		if o.ID == option {
@@ -236,11 +236,12 @@ func (m *Posted) label(option string) (string, bool) {
 	return "", false
 }
 
-// View is what a room shows.
+// View is the visible content of a room.
 type View struct {
 	// Mark names the moment, for a later View. It has letters, digits and a point.
 	Mark string
-	// Messages are those that changed since, oldest first, deleted ones too; of a whole view, those that stand.
+	// Messages are those that changed since, oldest first, also deleted ones; in a whole view they are the present
+	// ones.
 	Messages []Posted
 	Whole    bool      // the moment asked for is not known: these are all
 	Typing   bool      // the bot is at work
@@ -249,7 +250,8 @@ type View struct {
 	Changed <-chan struct{}
 }
 
-// View looks into the room of a chat. since is a former View's Mark; empty, or of another run, means all.
+// View returns the content of a room. since is the Mark of a former View, for the changes only; empty, or from another
+// run: everything.
 func (r *Rooms) View(chat relay.ChatID, since string) View {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,12 +10,11 @@ import (
 const (
 	// MaxSource is the most, in bytes, that is parsed at once: the parser takes quadratic time on hostile text.
 	MaxSource = 64 << 10
-	// MaxNesting is how deep lists and quotations of one line may nest. People stop at five; the parser
-	// takes quadratic time beyond.
+	// MaxNesting is how deep lists and quotations may nest in one line. People stop at five; beyond this the parser
+	// takes quadratic time.
 	MaxNesting = 100
-	// MaxMarkup bounds the lines, marks and cells of what is parsed at once, each of which takes up to 800
-	// bytes. A dense text of 40 KB is below it. A table's rows get every cell that its head has, so that
-	// a few KB could mean millions.
+	// MaxMarkup bounds the lines, marks and cells that are parsed at once; each of them takes up to 800 bytes. A dense
+	// text of 40 KB stays below it. A table's rows get as many cells as its head, so that a few KB could mean millions.
 	MaxMarkup = 4 << 10
 )
 
@@ -25,7 +24,7 @@ type Bounds struct {
 	Markup int // lines, marks and cells
 }
 
-// reach is the end of the longest piece of src, in whole lines from start on, that is within b; start if the first
+// reach returns the end of the longest piece of src, in whole lines from start on, that is within b; start if the first
 // line is too much.
 func (b Bounds) reach(src []byte, start int) int {
 	var w weigher
@@ -68,7 +67,7 @@ func (w *weigher) add(line []byte) {
 	}
 }
 
-// markers is how many container markers line may begin with.
+// markers counts the container markers with which line may begin.
 func markers(line []byte) int {
 	n := 0
 	for _, c := range line {
@@ -84,7 +83,7 @@ func markers(line []byte) int {
 
 var newline = []byte("\n")
 
-// lineAt is the line of src that begins at byte at, with its end.
+// lineAt returns the line of src that begins at byte at, with its end.
 func lineAt(src []byte, at int) []byte {
 	if i := bytes.IndexByte(src[at:], '\n'); i >= 0 {
 		return src[at : at+i+1]
@@ -92,5 +91,5 @@ func lineAt(src []byte, at int) []byte {
 	return src[at:]
 }
 
-// lineOf is where the line begins that byte at of src is in.
+// lineOf returns the beginning of the line that contains byte at of src.
 func lineOf(src []byte, at int) int { return bytes.LastIndexByte(src[:at], '\n') + 1 }

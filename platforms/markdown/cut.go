@@ -16,12 +16,12 @@ type piece struct {
 	raw        bool
 	blank      bool // a blank line stands before it
 	goesOn     bool // its first block is the rest of a list that the piece before began
-	number     int  // of the first item of that rest; 0 if they have none
+	number     int  // of that rest's first item; 0: the rest has no numbers
 }
 
-// cutter cuts a text into pieces that are within bounds. What comes later in a text changes nothing about a block that
-// has ended. So the cutter parses as much as the bounds allow, and cuts where the last block or item in that begins,
-// for only this one may go on.
+// cutter cuts a text into pieces within bounds. Later text does not change a block that has ended. So the cutter parses
+// as much as the bounds allow, and cuts where the last block or item of that begins, because only this one may
+// continue.
 type cutter struct {
 	// Set once.
 	src    []byte
@@ -56,8 +56,8 @@ func (c *cutter) next(p piece) (this, next piece) {
 	return c.large(p, ahead)
 }
 
-// ahead is what is parsed of the line behind a piece, to know whether the piece's last block goes on: nothing of a
-// blank line, of which there may be thousands.
+// ahead returns the part of the line behind a piece that has to be parsed to know whether the piece's last block
+// continues: nothing of a blank line, of which there may be thousands.
 func (c *cutter) ahead(at int) []byte {
 	line := lineAt(c.src, at)
 	if util.IsBlank(line) {
@@ -66,10 +66,10 @@ func (c *cutter) ahead(at int) []byte {
 	return c.fit(line)
 }
 
-// maxLook is how much, in bytes, is parsed of a line that is too much for the parser.
+// maxLook is how many bytes are parsed of a line that is too much for the parser.
 const maxLook = 100
 
-// fit is as much of line as is fit to be parsed.
+// fit returns as much of line as may be parsed.
 func (c *cutter) fit(line []byte) []byte {
 	if len(line) > maxLook && (Bounds{}).reach(line, 0) == 0 {
 		return line[:maxLook]
@@ -77,8 +77,8 @@ func (c *cutter) fit(line []byte) []byte {
 	return line
 }
 
-// rest is the piece that begins with the last block or item of doc, which is p and perhaps a line more; false if that
-// is the first one, too.
+// rest returns the piece that begins with the last block or item of doc, which is p and perhaps one more line; false if
+// that is also the first.
 func (c *cutter) rest(p piece, doc ast.Node) (piece, bool) {
 	last := doc.LastChild()
 	if last == nil {
@@ -105,8 +105,8 @@ func (c *cutter) rest(p piece, doc ast.Node) (piece, bool) {
 	return piece{start: start, blank: blankBefore(c.src, last)}, start > p.start
 }
 
-// oneParagraph reports whether a and b, which follow each other, may have been one paragraph: a further line can make
-// something else of it, and then no block begins with b.
+// oneParagraph reports whether a and b, which follow each other, may have been one paragraph. A further line can turn
+// that paragraph into something else, and then no block begins with b.
 func oneParagraph(src []byte, a, b ast.Node) bool {
 	switch b.Kind() {
 	case ast.KindParagraph, ast.KindHeading, ast.KindLinkReferenceDefinition:
@@ -117,7 +117,7 @@ func oneParagraph(src []byte, a, b ast.Node) bool {
 	return false
 }
 
-// behindBlank is where the first line that is not blank begins, from at on.
+// behindBlank returns where the first line that is not blank begins, from at on.
 func (c *cutter) behindBlank(at int) int {
 	for at < len(c.src) {
 		line := lineAt(c.src, at)
@@ -129,9 +129,9 @@ func (c *cutter) behindBlank(at int) int {
 	return at
 }
 
-// large is next for a piece whose first block or item goes beyond the bounds. A code block is parsed all the same,
-// for the parser makes nothing of its lines. Anything else is raw, unless only blank lines follow within it. ahead is
-// the end of what has been parsed.
+// large returns the next piece if the first block or item of p exceeds the bounds. A code block is parsed anyway,
+// because the parser does nothing with its lines. Any other block is raw, unless only blank lines follow within it.
+// ahead is the end of the text parsed so far.
 func (c *cutter) large(p piece, ahead int) (this, next piece) {
 	first := lineAt(c.src, p.start)
 	block := lineByLine.Parse(text.NewReader(c.fit(first))).FirstChild()
@@ -148,7 +148,7 @@ func (c *cutter) large(p piece, ahead int) (this, next piece) {
 			p.number = list.Start
 		}
 	}
-	seen := lineOf(c.src, ahead-1) // where the last line of that begins
+	seen := lineOf(c.src, ahead-1) // where the last line of that text begins
 	at := seen + len(lineAt(c.src, seen))
 	p.raw, next.blank = ahead > p.end, util.IsBlank(c.src[seen:at])
 	stand := standIn(block, first)
@@ -181,7 +181,7 @@ func (c *cutter) large(p piece, ahead int) (this, next piece) {
 	return p, next
 }
 
-// standIn is a short line that begins the same sort of block or item as first, the first line of block.
+// standIn returns a short line that begins the same sort of block or item as first, the first line of block.
 func standIn(block ast.Node, first []byte) string {
 	switch n := block.(type) {
 	case *ast.Heading, *ast.ThematicBreak: // which ended with that line
@@ -209,7 +209,7 @@ func standIn(block ast.Node, first []byte) string {
 	return "x\n"
 }
 
-// continuation says what a line is to the block before it.
+// continuation says how a line relates to the block before it.
 type continuation int
 
 const (
@@ -243,7 +243,7 @@ func continues(stand string, blank bool, line []byte) (c continuation, item bool
 	return within, false
 }
 
-// endOfFence is the end of the code block that begins at start.
+// endOfFence returns the end of the code block that begins at start.
 func endOfFence(src []byte, start int) int {
 	line := lineAt(src, start)
 	open := bytes.TrimLeft(line, " ")

@@ -13,11 +13,11 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// maxReferences is how many definitions of references a text may have. A piece can have no more.
+// maxReferences is how many reference definitions a text may have. A piece cannot have more.
 const maxReferences = MaxMarkup / 3
 
-// Document is a text in blocks. A long text is parsed piece by piece, so that it takes the memory of one piece, and
-// its blocks are those of the whole. It is walked once, by one goroutine.
+// Document is a text in blocks. A long text is parsed piece by piece, so that it needs the memory of one piece; its
+// blocks are those of the whole text. One goroutine walks it once.
 type Document struct {
 	// Set once, by Read.
 	src    []byte
@@ -32,12 +32,12 @@ type Document struct {
 // Block is a block of a document: a node, or a stretch of the source that is not fit to be parsed.
 type Block struct {
 	Node       ast.Node // nil: not fit to be parsed
-	Start, End int      // of what is not, in bytes of the source, without the line end
+	Start, End int      // of an unparsed block, in bytes of the source, without the line end
 	Blank      bool     // the author left a blank line before it; means nothing for the first block
 	Number     int      // of a list's first item: a long list may come as several lists
 }
 
-// Read makes a document of source, whose lines end with \n, with the parser p, in pieces that are within b.
+// Read makes a document of source, whose lines end with \n. The parser p parses it in pieces within b.
 func Read(source string, p parser.Parser, b Bounds) *Document {
 	d := &Document{
 		src:    []byte(source + "\n"), // the parser loses the last character of some lines without an end
@@ -66,13 +66,13 @@ func Read(source string, p parser.Parser, b Bounds) *Document {
 	return d
 }
 
-// Source is what the places in the document are places of.
+// Source returns the text to which the document's positions refer.
 func (d *Document) Source() []byte { return d.src }
 
-// Begin is where the line begins, in bytes of the source, with which the block n does.
+// Begin returns where the first line of the block n begins, in bytes of the source.
 func (d *Document) Begin(n ast.Node) int { return lineOf(d.src, max(beginOf(n), 0)) }
 
-// Blocks are the blocks of the document, save definitions of references that stand in links already.
+// Blocks returns the blocks of the document, without definitions of references that links use already.
 func (d *Document) Blocks() iter.Seq[Block] {
 	return d.unspent(func(yield func(Block) bool) {
 		for _, p := range d.pieces {
@@ -85,7 +85,7 @@ func (d *Document) Blocks() iter.Seq[Block] {
 	})
 }
 
-// Children are the blocks within n, save such definitions.
+// Children returns the blocks within n, without such definitions.
 func (d *Document) Children(n ast.Node) iter.Seq[Block] {
 	return d.unspent(func(yield func(Block) bool) {
 		for c := n.FirstChild(); c != nil; c = c.NextSibling() {
@@ -96,7 +96,7 @@ func (d *Document) Children(n ast.Node) iter.Seq[Block] {
 	})
 }
 
-// piece are the blocks of a piece.
+// piece returns the blocks of a piece.
 func (d *Document) piece(p piece) iter.Seq[Block] {
 	return func(yield func(Block) bool) {
 		if p.raw {
@@ -203,7 +203,7 @@ func (c *references) Reference(label string) (parser.Reference, bool) {
 
 func (c *references) References() []parser.Reference { return slices.Collect(maps.Values(c.refs)) }
 
-// readerAt reads src from start, which is where a line begins, to end.
+// readerAt reads src from start, the beginning of a line, to end.
 func readerAt(src []byte, start, end int) text.Reader {
 	r := text.NewReader(src[:end])
 	r.SetPosition(0, text.NewSegment(start, start))
@@ -236,8 +236,8 @@ func blankLineBefore(src []byte, pos int, marks string) bool {
 	return line == 0 || util.IsBlank(bytes.Trim(src[lineOf(src, line-1):line], marks+" \t\n"))
 }
 
-// beginOf is a byte of the line that the block n begins with. The position that the parser gives is that of the
-// paragraph which n was made of, and that may have begun with something else.
+// beginOf returns the position of a byte in the first line of the block n. The parser's own position is that of the
+// paragraph from which n was made, and that may have begun with something else.
 func beginOf(n ast.Node) int {
 	switch n := n.(type) {
 	case *extast.Table:

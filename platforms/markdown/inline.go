@@ -9,7 +9,7 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// EscapeAt reads the backslash escape or the character reference that s begins with; size 0: there is none.
+// EscapeAt reads the backslash escape or the character reference at the beginning of s; size 0: there is none.
 func EscapeAt(s []byte) (plain string, size int) {
 	if len(s) > 1 && s[0] == '\\' && util.IsPunct(s[1]) {
 		return string(s[1]), 2
@@ -32,7 +32,7 @@ func EscapeAt(s []byte) (plain string, size int) {
 	return strings.ReplaceAll(plain, "\x00", "\uFFFD"), end + 1
 }
 
-// Address is a link's destination as people read it: with backslash escapes and character references resolved.
+// Address returns a link's destination as people read it: with backslash escapes and character references resolved.
 func Address(s []byte) string {
 	var out strings.Builder
 	for len(s) > 0 {
@@ -46,7 +46,7 @@ func Address(s []byte) string {
 	return out.String()
 }
 
-// Box is how a task's box is shown.
+// Box returns the box that stands for a task's checkbox.
 func Box(n *extast.TaskCheckBox) string {
 	if n.IsChecked {
 		return "☑ "
@@ -54,8 +54,8 @@ func Box(n *extast.TaskCheckBox) string {
 	return "☐ "
 }
 
-// Said is what an inline node says by itself, without markup: a text with the end of its line, a bare address, HTML as it
-// stands, a task's box. ok is false of a node that says what its children say, and of links.
+// Said returns the words of an inline node itself, without markup: a text with the end of its line, a bare address,
+// HTML as written, the box of a task. ok is false for a node whose children have the words, and for links.
 func Said(source []byte, n ast.Node) (said string, ok bool) {
 	switch n := n.(type) {
 	case *ast.Text:
@@ -82,7 +82,7 @@ func Said(source []byte, n ast.Node) (said string, ok bool) {
 	return said, true
 }
 
-// Flat is what stands within the lines of n, without its markup: addresses stand behind what they belong to.
+// Flat returns the inline content of n without its markup: addresses stand behind their words.
 func Flat(source []byte, n ast.Node) string {
 	var out strings.Builder
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
@@ -110,8 +110,8 @@ func Flat(source []byte, n ast.Node) string {
 	return out.String()
 }
 
-// Behind is what stands behind the words of a link or an image where no address can stand under them: the address, unless
-// that is what they say already.
+// Behind returns the address of a link or an image, to stand behind its words where a link cannot be hidden; empty if
+// the words are that address.
 func Behind(words string, destination []byte) string {
 	switch address := strings.TrimPrefix(Address(destination), "mailto:"); {
 	case address == "" || address == strings.TrimSpace(words):

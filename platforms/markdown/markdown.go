@@ -1,7 +1,7 @@
 // Package markdown renders CommonMark and cuts the result into messages, for networks with dialects of their own. It
-// parses no more at once than it can afford (Document), walks the blocks of a text (Writer) and finds the places for
-// cuts (Splitter). Each platform says what a block looks like in its dialect, and what a cut must not tear: Form,
-// Dialect and Cuts. Where a character ends, as people see it, rivo/uniseg knows.
+// limits what it parses at once (Document), walks the blocks of a text (Writer) and finds the places for cuts
+// (Splitter). Each platform defines how its dialect writes a block, and what a cut must not tear: Form, Dialect and
+// Cuts. rivo/uniseg finds the ends of characters as people see them.
 package markdown
 
 import (
@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// MaxText is how many characters a text may have: enough for some thirty messages of Telegram's.
+	// MaxText is how many characters a text may have: enough for some thirty of Telegram's messages.
 	MaxText = 1 << 17
-	// Short is the longest text, in bytes, of which any number may be rendered at a time. Rendering takes
-	// many times a text's size in memory.
+	// Short is the longest text, in bytes, that may be rendered without waiting for others. Rendering takes many times
+	// a text's size in memory.
 	Short = 2 << 10
 )
 

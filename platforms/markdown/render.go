@@ -16,16 +16,16 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// rule stands for a thematic break, which no network of ours knows.
+// rule replaces a thematic break, which none of our networks has.
 const rule = "———"
 
 // Form is the part of a network's dialect that needs no method.
 type Form struct {
 	Parser parser.Parser
 	Length func(s string) int                       // in the units the network counts in
-	Marker func(list *ast.List, number int) string  // what an item of a list begins with
-	Blank  func(prefix string) string               // what a blank line has of the lines' prefix; nil: nothing
-	Escape func(s string, code bool) (plain string) // hides from the network what it would take for markup; nil: nothing
+	Marker func(list *ast.List, number int) string  // returns the beginning of a list item
+	Blank  func(prefix string) string               // returns the part of the lines' prefix that a blank line has; nil: none
+	Escape func(s string, code bool) (plain string) // escapes what the network would take for markup; nil: nothing
 }
 
 // Bulleted is the Marker that gives numbers as their author wrote them, and every other item bullet.
@@ -40,22 +40,22 @@ func Bulleted(bullet string) func(list *ast.List, number int) string {
 
 // Dialect writes, with its Writer, the blocks that look different on each network.
 type Dialect interface {
-	// Inlines writes what stands within the lines of n.
+	// Inlines writes the inline content of n.
 	Inlines(n ast.Node)
 	Heading(n *ast.Heading)
 	// Quote makes a quotation of what body writes.
 	Quote(body func())
-	// Code makes a code block of what body writes, which is not empty. language may be.
+	// Code makes a code block of the output of body, which is not empty. language may be empty.
 	Code(language string, body func())
 }
 
-// Mark says that what is written from At on, in the network's units, is the source's bytes from Start to End.
+// Mark says that the output from At on, in the network's units, comes from the source's bytes from Start to End.
 type Mark struct{ At, Start, End int }
 
-// Writer writes a document in a dialect. Nothing is lost: what is no markdown is written as it stands.
+// Writer writes a document in a dialect. Nothing is lost: text that is not markdown is written as it stands.
 type Writer struct {
 	// Set once, by NewWriter.
-	Source []byte // what the places of nodes are places of
+	Source []byte // the text to which the nodes' positions refer
 	doc    *Document
 	form   *Form
 
@@ -86,13 +86,13 @@ func (w *Writer) Document(d Dialect) string {
 	return w.out.String()
 }
 
-// Text is what is written so far.
+// Text returns the output so far.
 func (w *Writer) Text() string { return w.out.String() }
 
 // Begins reports whether nothing stands on this line yet.
 func (w *Writer) Begins() bool { return w.pending }
 
-// Prefix is what lines begin with here.
+// Prefix returns the present prefix of lines.
 func (w *Writer) Prefix() string { return w.prefix }
 
 // Write appends s; lines after the first get the prefix.
@@ -140,10 +140,10 @@ func (w *Writer) Copy(start, end int) {
 	w.plain(string(w.Source[start:end]))
 }
 
-// Mark remembers that what is written next says what the source says from start to end.
+// Mark remembers that the next output comes from start to end in the source.
 func (w *Writer) Mark(start, end int) { w.Marks = append(w.Marks, Mark{w.At, start, end}) }
 
-// plain appends s, of which nothing is markup.
+// plain appends s, which contains no markup.
 func (w *Writer) plain(s string) {
 	if w.form.Escape != nil {
 		s = w.form.Escape(s, w.code)
@@ -160,7 +160,8 @@ func (w *Writer) Indented(marker, prefix string, body func()) {
 	w.prefix = outer
 }
 
-// Verbatim writes body as code, from the beginning of a line, with prefix in place of the lines' prefix here.
+// Verbatim writes body as code, from the beginning of a line. Until the end of body, prefix replaces the present prefix
+// of lines.
 func (w *Writer) Verbatim(prefix string, body func()) {
 	if text := w.out.String(); text != "" && !strings.HasSuffix(text, "\n") {
 		w.Write("\n")
@@ -270,7 +271,7 @@ func (w *Writer) fenced(d Dialect, info string, segs *text.Segments) {
 	})
 }
 
-// lines writes whole lines of the source as they are, save for blanks at the end.
+// lines writes whole lines of the source as they are, without blanks at the end.
 func (w *Writer) lines(lines []text.Segment) {
 	for len(lines) > 0 && util.IsBlank(lines[len(lines)-1].Value(w.Source)) {
 		lines = lines[:len(lines)-1]
@@ -297,7 +298,7 @@ var structure = goldmark.New(
 	goldmark.WithExtensions(Tables{}),
 ).Parser()
 
-// lineByLine finds blocks only as far as single lines tell: what may be a table is a paragraph.
+// lineByLine finds only blocks that single lines show: a possible table is a paragraph.
 var lineByLine = parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...))
 
 // Tables extends CommonMark with GitHub's tables. The library alone takes text right above a table, with a rule right
@@ -309,8 +310,8 @@ func (Tables) Extend(m goldmark.Markdown) {
 	m.Parser().AddOptions(parser.WithParagraphTransformers(util.Prioritized(aboveTable{}, 300)))
 }
 
-// aboveTable comes after the transformer that makes tables, and replaces the paragraph left above a table by one that
-// has ended, so that nothing further is made of it.
+// aboveTable runs after the transformer that makes tables. It replaces the paragraph left above a table by one that has
+// ended, so that nothing else is made of it.
 type aboveTable struct{}
 
 // Transform implements parser.ParagraphTransformer.

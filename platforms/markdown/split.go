@@ -11,21 +11,21 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// Unit is what a network counts the length of a message in: UTF-16 units or characters.
+// Unit is the unit in which a network counts the length of a message: UTF-16 units or characters.
 type Unit interface{ uint16 | rune }
 
 // CodeBlock is a code block of a text: its first fence begins at Begin, its code goes from From to To, and its last
 // fence ends at End.
 type CodeBlock struct {
 	Begin, From, To, End int
-	// Open and Close are the fences, with the line end between fence and code, that a part of a cut block gets.
-	// They are empty where a network marks code by a format: such text is cut like any.
+	// Open and Close are the fences that a part of a cut block gets, with the line end between fence and code. They are
+	// empty if a network marks code by a format: such text is cut like any other.
 	Open, Close string
 }
 
-// Cuts say what a dialect knows about where one of its texts may be cut.
+// Cuts knows where a text of a dialect may be cut.
 type Cuts interface {
-	// Reach is where the longest part ends that begins at start. It may be beyond the text.
+	// Reach returns the end of the longest part that begins at start. It may be beyond the text.
 	Reach(start int) int
 	// Words tells of blanks within lines, from start to end, whether the part that begins at start can end there.
 	Words(start, end int) func(i int) bool
@@ -33,8 +33,8 @@ type Cuts interface {
 	Letters(start, i int) bool
 }
 
-// Splitter cuts a text where people would: between paragraphs, else lines, else words, and code blocks only
-// when it must. It is Cuts itself; a dialect embeds it and says otherwise what it knows better.
+// Splitter cuts a text where people would: between paragraphs, else lines, else words, and code blocks only when it
+// must. It implements Cuts itself; a dialect embeds it and overrides the methods of which it knows better.
 type Splitter[U Unit] struct {
 	Text   []U
 	Limit  int // of a part, in units
@@ -57,7 +57,7 @@ func (s *Splitter[U]) Words(int, int) func(int) bool { return func(int) bool { r
 // Letters implements Cuts: any place will do.
 func (s *Splitter[U]) Letters(int, int) bool { return true }
 
-// Parts are where the parts of the text begin and end. Between them only blanks are left out.
+// Parts returns the beginnings and ends of the parts of the text. Between parts only blanks are left out.
 func (s *Splitter[U]) Parts(c Cuts) iter.Seq2[int, int] {
 	return func(yield func(int, int) bool) {
 		for start := s.Skip(0); start < len(s.Text); {
@@ -70,7 +70,7 @@ func (s *Splitter[U]) Parts(c Cuts) iter.Seq2[int, int] {
 	}
 }
 
-// Open is the fence that a part needs which begins at start; empty: none.
+// Open returns the fence that a part needs if it begins at start; empty: none.
 func (s *Splitter[U]) Open(start int) string {
 	if b := s.CodeAt(start); b != nil {
 		return b.Open
@@ -78,7 +78,8 @@ func (s *Splitter[U]) Open(start int) string {
 	return ""
 }
 
-// Part is the text from start to end without the blanks at its end. A code block that is cut has fences there.
+// Part returns the text from start to end without the blanks at its end. If a cut lies within a code block, the part
+// has the block's fence there.
 func (s *Splitter[U]) Part(start, end int) string {
 	part := s.Open(start) + s.Decode(s.Text[start:end])
 	if b := s.CodeAt(end); b != nil {
@@ -87,7 +88,7 @@ func (s *Splitter[U]) Part(start, end int) string {
 	return strings.TrimRightFunc(part, unicode.IsSpace)
 }
 
-// blockAt is the code block i is inside of, its fences included; nil if there is none.
+// blockAt returns the code block around i, including its fences; nil if there is none.
 func (s *Splitter[U]) blockAt(i int) *CodeBlock {
 	k, _ := slices.BinarySearchFunc(s.Blocks, i, func(b CodeBlock, i int) int {
 		if b.End <= i {
@@ -101,7 +102,7 @@ func (s *Splitter[U]) blockAt(i int) *CodeBlock {
 	return nil
 }
 
-// fenced is the code block i is inside of, if that has fences.
+// fenced returns the code block i is inside of, if that has fences.
 func (s *Splitter[U]) fenced(i int) *CodeBlock {
 	if b := s.blockAt(i); b != nil && b.Close != "" {
 		return b
@@ -109,7 +110,7 @@ func (s *Splitter[U]) fenced(i int) *CodeBlock {
 	return nil
 }
 
-// CodeAt is the code block with fences in whose code i is, but not at its ends; nil if there is none.
+// CodeAt returns the fenced code block in whose code i lies, but not at its ends; nil if there is none.
 func (s *Splitter[U]) CodeAt(i int) *CodeBlock {
 	if b := s.fenced(i); b != nil && b.From < i && i < b.To {
 		return b
@@ -117,9 +118,9 @@ func (s *Splitter[U]) CodeAt(i int) *CodeBlock {
 	return nil
 }
 
-// Skip is where a part begins that could begin at start: blank lines, and the blank of a cut between words, are left
-// out. A line keeps its indentation, unless that is half a part, and between fences only the line end at the cut is
-// left out.
+// Skip returns where a part begins that could begin at start. It skips blank lines, and the blank of a cut between
+// words. A line keeps its indentation, unless that is half a part. Between fences it skips only the line end at the
+// cut.
 func (s *Splitter[U]) Skip(start int) int {
 	if b := s.CodeAt(start); b != nil {
 		if s.Text[start] == '\n' {
@@ -145,7 +146,7 @@ func (s *Splitter[U]) Skip(start int) int {
 	return len(s.Text)
 }
 
-// cut is where the part that begins at start ends.
+// cut returns the end of the part that begins at start.
 func (s *Splitter[U]) cut(start int, c Cuts) int {
 	end := c.Reach(start)
 	if end >= len(s.Text) {
@@ -187,8 +188,8 @@ func (s *Splitter[U]) cut(start int, c Cuts) int {
 	return s.hard(start, first, end, c)
 }
 
-// lastWord is the last blank behind first, outside of fences, where the part that begins at start can end;
-// -1 if there is none.
+// lastWord returns the last blank behind first, outside of fences, at which the part that begins at start can end; -1
+// if there is none.
 func (s *Splitter[U]) lastWord(start, first, end int, c Cuts) int {
 	ends := c.Words(start, end)
 	for i := end; i > first; i-- {
@@ -205,8 +206,8 @@ type Wholes []span
 // span is a range of units.
 type span struct{ from, to int }
 
-// Wholes finds, by a pattern, what means something only as a whole, for a part from one place to another. It looks no further:
-// a text may hold a hundred thousand of them. What is longer than half a part has to be torn.
+// Wholes finds, by a pattern, stretches that make sense only as a whole, for a part from one place to another. It looks
+// no further: a text may hold a hundred thousand of them. A stretch that is longer than half a part has to be torn.
 func (s *Splitter[U]) Wholes(inline *regexp.Regexp, from, to int) Wholes {
 	text := s.Decode(s.Text[from:min(to+s.Limit/2, len(s.Text))])
 	var out Wholes
@@ -236,8 +237,8 @@ func (w Wholes) Torn(i int) bool {
 // maxLetter is the longest character as people see it, in units, that is kept whole.
 const maxLetter = 64
 
-// hard cuts a word that is longer than a part: between two characters as people see them, or, if the last maxLetter
-// units have no such place, between two code points. From start to first all is blank.
+// hard cuts a word that is longer than a part: between two characters as people see them or, if the last maxLetter
+// units have no such place, between two code points. Everything from start to first is blank.
 func (s *Splitter[U]) hard(start, first, end int, c Cuts) int {
 	if b := s.fenced(end); b != nil {
 		if end <= b.From && b.Begin > first {
@@ -247,7 +248,7 @@ func (s *Splitter[U]) hard(start, first, end int, c Cuts) int {
 		end = max(min(end-len(b.Close), b.To-1), first+1)
 	}
 	best, at := 0, s.border(first, end)
-	rest, state := s.Decode(s.Text[at:min(end+2, len(s.Text))]), -1 // what follows a border decides about it, too
+	rest, state := s.Decode(s.Text[at:min(end+2, len(s.Text))]), -1 // the text behind a border matters for it, too
 	for at < end && rest != "" {
 		var letter string
 		letter, rest, _, state = uniseg.FirstGraphemeClusterInString(rest, state)
@@ -265,8 +266,8 @@ func (s *Splitter[U]) hard(start, first, end int, c Cuts) int {
 	return end
 }
 
-// border is a place shortly before the last maxLetter units from first to end that is between two characters, as
-// people see them, whatever stands before it; first if there is none.
+// border returns a place between two characters, as people see them, shortly before the last maxLetter units from first
+// to end, whatever stands before it; first if there is none.
 func (s *Splitter[U]) border(first, end int) int {
 	at := end - 4*maxLetter
 	if at <= first {
@@ -279,7 +280,7 @@ func (s *Splitter[U]) border(first, end int) int {
 		}
 		a, b := letters[i], letters[i+1]
 		if unicode.In(a, unicode.M, unicode.C, unicode.Regional_Indicator) || unicode.Is(unicode.Regional_Indicator, b) {
-			continue // what stands before these decides as well
+			continue // the characters before these decide, too
 		}
 		if uniseg.GraphemeClusterCount(string([]rune{a, b})) == 2 {
 			return at

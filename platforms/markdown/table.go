@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// maxTableWidth is the widest table, in columns, whose cells are padded: no screen shows a wider one.
+	// maxTableWidth is the width, in columns, up to which a table's cells are padded: no screen shows a wider one.
 	maxTableWidth = 120
-	// maxPadding is how many times as large as its text a table may become by being padded.
+	// maxPadding is how many times its text's size a table may reach by padding.
 	maxPadding = 8
 )
 
@@ -48,7 +48,7 @@ func tableLines(source []byte, n *extast.Table) []string {
 	return out
 }
 
-// widthsOf are the columns' widths, or zeros for a table that is too wide or would be mostly padding.
+// widthsOf returns the columns' widths, or zeros for a table that is too wide or would be mostly padding.
 func widthsOf(rows [][]string) []int {
 	var widths []int
 	said := 0
@@ -72,7 +72,7 @@ func widthsOf(rows [][]string) []int {
 	return widths
 }
 
-// cells are the texts of a row. What stands beyond the last column, which the parser drops, is one more cell.
+// cells returns the texts of a row. Text beyond the last column, which the parser drops, is one more cell.
 func cells(source []byte, row ast.Node, width int) []string {
 	var out []string
 	end := -1

@@ -15,7 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// reaction is one of the bot's, in Matrix' terms.
+// reaction is a reaction of the bot, in Matrix' terms.
 type reaction struct {
 	chat    relay.ChatID
 	message relay.MessageID
@@ -62,7 +62,7 @@ func (p *Bot) mark(ctx context.Context, t *sender.Turn, r reaction) error {
 	return err
 }
 
-// unmark takes a reaction back: all of the bot's with that key, if it is not remembered which one it is.
+// unmark removes a reaction: all of the bot's with that key, if it does not remember which one it is.
 func (p *Bot) unmark(ctx context.Context, t *sender.Turn, r reaction) error {
 	var stand []id.EventID
 	if made, known := p.marks.Get(r); known && made != "" {

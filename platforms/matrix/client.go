@@ -23,7 +23,7 @@ import (
 const (
 	// maxAnswer bounds one answer, in bytes: a first sync of many hundred rooms.
 	maxAnswer = 64 << 20
-	// transferTimeout bounds the way of one file, up or down.
+	// transferTimeout bounds the upload or download of one file.
 	transferTimeout = 5 * time.Minute
 )
 
@@ -38,15 +38,15 @@ const (
 	errDuplicate    = "M_DUPLICATE_ANNOTATION"
 )
 
-// client speaks the client-server API of one homeserver, and alone sees the token. Syncs have connections of their own.
+// client speaks the client-server API of one homeserver. Only it sees the token. Syncs have connections of their own.
 type client struct {
 	// Set once, by newClient.
 	token relay.Secret
-	home  string // an address, or the name of a server whose .well-known says it
+	home  string // an address, or the name of a server whose .well-known has the address
 	syncs *httpcall.Client
 	calls *httpcall.Client
 
-	nameless bool // requests do not say whose they are: that is yet to be found out
+	nameless bool // requests do not name the bot yet, because its id is still unknown
 
 	found atomic.Pointer[string] // the address, once it is known
 }
@@ -67,15 +67,15 @@ func (c *client) closeIdle() {
 	c.calls.HTTP.CloseIdleConnections()
 }
 
-// forget has the address of a server's name be looked for again: it may have moved.
+// forget makes the next request look up the address of the server's name again: it may have moved.
 func (c *client) forget() {
 	if !strings.Contains(c.home, "://") {
 		c.found.Store(nil)
 	}
 }
 
-// address is where the homeserver is. What a server's .well-known says must be https. A server without one is asked
-// itself (client-server API, server discovery).
+// address returns the homeserver's address. The address in a server's .well-known must be https. A server without one
+// is asked itself (client-server API, server discovery).
 func (c *client) address(ctx context.Context) (string, error) {
 	if at := c.found.Load(); at != nil {
 		return *at, nil
@@ -84,7 +84,7 @@ func (c *client) address(ctx context.Context) (string, error) {
 	at := "https://" + c.home
 	a, fault := c.wellKnown(ctx, what, at+"/.well-known/matrix/client")
 	if fault != nil {
-		fault.Sent = httpcall.Never // of what was to be done nothing left
+		fault.Sent = httpcall.Never // the request itself was not sent
 		return "", fault
 	}
 	switch {
@@ -107,7 +107,7 @@ func (c *client) address(ctx context.Context) (string, error) {
 	return at, nil
 }
 
-// wellKnown asks an address, and where that leads to, without the token. All of them have to be https.
+// wellKnown fetches an address, and follows redirects, without the token. All of them must be https.
 func (c *client) wellKnown(ctx context.Context, what, address string) (a httpcall.Answer, fault *httpcall.Fault) {
 	for range 5 {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -133,14 +133,14 @@ type request struct {
 	path   []string // behind /_matrix, not escaped
 	query  url.Values
 	in     any // the body, as JSON; nil: none
-	out    any // the result; nil: nobody wants it
+	out    any // receives the result; nil: it is ignored
 	within time.Duration
 }
 
-// v3 is a path of the API's third version.
+// v3 returns a path of the API's third version.
 func v3(path ...string) []string { return append([]string{"client", "v3"}, path...) }
 
-// inRoom is the path of something of a room.
+// inRoom returns the path of something of a room.
 func inRoom(room relay.ChatID, path ...string) []string {
 	return append(v3("rooms", string(room)), path...)
 }
@@ -212,7 +212,7 @@ func (c *client) request(ctx context.Context, what, method string, path []string
 	return req, nil
 }
 
-// said is what a homeserver says of a refusal.
+// said is a homeserver's explanation of a refusal.
 type said struct {
 	Code       string      `json:"errcode"`
 	Words      string      `json:"error"`
@@ -220,7 +220,7 @@ type said struct {
 	SoftLogout bool        `json:"soft_logout"`
 }
 
-// refusal is an answer that is no success. Its Detail is the homeserver's code.
+// refusal returns an answer that is no success. Its Detail is the homeserver's code.
 func refusal(via *httpcall.Client, what string, a httpcall.Answer) *httpcall.Fault {
 	f := &httpcall.Fault{What: what, Status: a.Status, Message: httpcall.NoAnswer, Sent: a.Sent}
 	var s said
@@ -238,7 +238,7 @@ func refusal(via *httpcall.Client, what string, a httpcall.Answer) *httpcall.Fau
 		f.Sent = httpcall.Refused
 	}
 	if f.Limited() {
-		f.Whom = httpcall.Bot // a homeserver counts what a user does, in all rooms together
+		f.Whom = httpcall.Bot // a homeserver counts a user's requests, in all rooms together
 		if ms, err := s.RetryAfter.Float64(); err == nil && ms > 0 {
 			f.RetryAfter = time.Duration(min(ms, 24*3600*1000)) * time.Millisecond
 		} else if d, ok := httpcall.Seconds(a.Header.Get("Retry-After")); ok {
@@ -260,13 +260,13 @@ func refusedToken(err error) bool {
 	return refusedAs(err, errUnknownToken, errMissingToken, errDeactivated)
 }
 
-// refusedForGood reports whether the homeserver would refuse the same question again: there is no such thing, or the bot
-// may not know.
+// refusedForGood reports whether the homeserver would refuse the same question again: the thing does not exist, or the
+// bot may not know.
 func refusedForGood(err error) bool {
 	return refusedAs(err, errForbidden, errNotFound)
 }
 
-// What is refused without asking the homeserver.
+// Errors of requests that are refused without asking the homeserver.
 var (
 	errEmpty          = relay.Refused("message is empty", nil)
 	errTooLong        = relay.Refused("message is too long", nil)
@@ -286,7 +286,7 @@ func explained(err error) *relay.ActionError {
 	})
 }
 
-// login asks the homeserver for a token of a new device, by the account's password.
+// login asks the homeserver for a token of a new device, with the account's password.
 func login(ctx context.Context, o platforms.Options, password relay.Secret) (token relay.Secret, err error) {
 	opts, err := o.Settings(keys)
 	if err != nil {

@@ -40,7 +40,7 @@ func (p *asker) Examine(ctx context.Context, chats []relay.Place) (out platforms
 	return out
 }
 
-// hostOf is the host of a homeserver, or its name.
+// hostOf returns the host of a homeserver, or its name.
 func hostOf(home string) string {
 	if u, err := url.Parse(home); err == nil && u.Host != "" {
 		return u.Host

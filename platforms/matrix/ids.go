@@ -8,7 +8,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// maxID is how long an id is, in bytes (specification, appendices, common identifier format).
+// maxID is how long an id may be, in bytes (specification, appendices, common identifier format).
 const maxID = 255
 
 // userForm is a user's id, of old accounts with other characters in it, too.
@@ -16,7 +16,7 @@ var userForm = regexp.MustCompile(`^@[^:\s\x00-\x1f]+:[A-Za-z0-9.\-]+(:[0-9]+)?$
 
 func isUser(id string) bool { return len(id) <= maxID && userForm.MatchString(id) }
 
-// isRoom: a room's id, of which those since version 12 name no server.
+// isRoom reports whether id is a room's. Since room version 12 these ids name no server.
 func isRoom(id string) bool { return isID(id, '!') }
 
 func isEvent(id string) bool { return isID(id, '$') }
@@ -25,14 +25,14 @@ func isID(id string, sigil byte) bool {
 	return len(id) > 1 && len(id) <= maxID && id[0] == sigil && !strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
 
-// scopeOf is the scope of a room: the server that its id names; empty: it names none.
+// scopeOf returns the scope of a room: the server that its id names; empty: it names none.
 func scopeOf(room relay.ChatID) relay.ScopeID {
 	_, server, _ := strings.Cut(string(room), ":")
 	return relay.ScopeID(server)
 }
 
-// eventID is the id of the event that a message is. In old rooms a server gives its events what ids it likes, so the room
-// belongs to it.
+// eventID returns the id of the event for a message. In old rooms a server chooses the ids of its events freely, so the
+// id contains the room.
 func eventID(room relay.ChatID, message relay.MessageID) relay.EventID {
 	return relay.EventID(string(room) + ":" + string(message))
 }
@@ -50,7 +50,7 @@ func checkChat(chat relay.ChatID) error {
 	return nil
 }
 
-// checkID refuses what is neither a user nor a room.
+// checkID refuses an id that is neither a user's nor a room's.
 func checkID(id string) error {
 	if isUser(id) || isRoom(id) {
 		return nil

@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	// directADay is how many direct chats of people who are not linked the bot enters within a day: to link themselves, people have to
-	// reach it first.
+	// directADay is how many direct chats of unlinked people the bot enters within a day: to link themselves, people
+	// have to reach it first.
 	directADay = 20
-	// maxInvites is how many invitations wait to be followed.
+	// maxInvites is how many invitations may wait to be accepted.
 	maxInvites = 100
-	// maxTries is how often an invitation is tried to which the homeserver answers with a fault.
+	// maxTries is how often the bot tries to accept an invitation to which the homeserver answers with a fault.
 	maxTries = 20
 	// joinTimeout bounds one entry: the homeserver may have to ask others.
 	joinTimeout = time.Minute
@@ -38,7 +38,7 @@ type invite struct {
 	Decline bool `json:"decline,omitempty"`
 }
 
-// invite is what the stripped state of an invitation says.
+// invite reads the stripped state of an invitation.
 func (r *reader) invite(state []json.RawMessage) (in invite) {
 	for _, raw := range state {
 		e, err := decoded(raw)
@@ -52,8 +52,9 @@ func (r *reader) invite(state []json.RawMessage) (in invite) {
 	return in
 }
 
-// invited decides about the invitations of an answer, which from then on wait to be followed. Who is linked may invite
-// the bot anywhere, and others into a direct chat; a room that replaces one the bot is in is entered whoever invites.
+// invited decides about the invitations of an answer, which wait to be accepted from then on. A linked person may
+// invite the bot anywhere; other people may invite it into a direct chat. The bot enters a room that replaces one it is
+// in, whoever invites it.
 func (l *runner) invited(ctx context.Context, came map[relay.ChatID]invite) (changed bool) {
 	for _, chat := range slices.Sorted(maps.Keys(came)) {
 		in := came[chat]
@@ -82,7 +83,7 @@ func (l *runner) invited(ctx context.Context, came map[relay.ChatID]invite) (cha
 			in.Decline = true
 			l.log.Info("matrix: an invitation is declined", "room", chat, "by", in.By, "direct", in.Direct)
 		}
-		l.at.Invites = maps.Clone(l.at.Invites) // what is stored stays as it is
+		l.at.Invites = maps.Clone(l.at.Invites) // do not change the stored value
 		if l.at.Invites == nil {
 			l.at.Invites = make(map[relay.ChatID]invite)
 		}
@@ -156,7 +157,7 @@ func (l *runner) follow(ctx context.Context) {
 	}
 }
 
-// settle takes out of the position the invitations that are followed, and reports whether there were any.
+// settle removes the accepted invitations from the position, and reports whether there were any.
 func (l *runner) settle() (changed bool) {
 	for {
 		select {

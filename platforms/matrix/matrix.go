@@ -1,17 +1,18 @@
-// Package matrix is one account of a Matrix homeserver behind platforms.Bot: it asks the client-server API for what came
-// (GET /sync), turns it into events, and carries actions out. The objects are those of mautrix-go's packages event and id;
-// the calls and the loop are ours, for that library's loop moves on before the disk has what came, and its client does not
-// tell what certainly was not sent from what may have been.
+// Package matrix is one account of a Matrix homeserver behind platforms.Bot. It asks the client-server API for events
+// (GET /sync), converts them, and carries actions out. The types are those of mautrix-go's packages event and id. The
+// calls and the loop are ours: that library's loop moves on before the events are on disk, and its client does not
+// distinguish a request that certainly was not sent from one that may have been.
 //
-// Rooms are chats, threads are not: replies go where metadata.thread_id says. Encryption is not spoken: in an encrypted
-// room nothing is read, and nothing is written but one notice that says so.
+// Rooms are chats, threads are not: replies go where metadata.thread_id says. There is no encryption: in an encrypted
+// room nothing is read, and only one notice is written that says so.
 //
 // Invariants, besides those of package platforms:
 //
 //  1. A sync goes on from a position only after Inbox.Accept returned nil for all that came before it.
 //  2. An event that makes no sense goes raw into quarantine, and the others of its answer go on.
-//  3. Every send has a transaction id, which makes a repetition harmless; a sync that shows it settles what was unclear.
-//  4. Nothing is sent to a room of which it is not known that it is not encrypted, but that one notice.
+//  3. Every send has a transaction id, which makes a repetition harmless. If its outcome is unclear, a sync that shows
+//     the transaction settles it.
+//  4. Only that one notice is sent to a room that may be encrypted.
 //  5. A chat moves only if both rooms say so: the old one's tombstone, and the new one's m.room.create.
 //  6. Every error of the API is an httpcall.Fault, free of the token.
 package matrix
@@ -87,7 +88,7 @@ var keys = []platforms.Key{
 	platforms.DurationKey(keyRetryMax, "1m", "the longest pause after a failed request for events"),
 }
 
-// What a Matrix bot can do.
+// The abilities of a Matrix bot.
 var (
 	_ platforms.Bot            = (*Bot)(nil)
 	_ platforms.Editor         = (*Bot)(nil)
@@ -114,16 +115,16 @@ var (
 
 // Bot is one account.
 type Bot struct {
-	*asker // what is asked of the homeserver
+	*asker // asks the homeserver questions
 
 	// Set once, by open.
 	opts   platforms.Settings
 	status *status.Tracker
-	txns   *recent.Values[string, id.EventID]      // of ours that a sync showed
+	txns   *recent.Values[string, id.EventID]      // our transactions that a sync has shown
 	talks  *recent.Values[thread, bool]            // whether the bot wrote in a thread
 	marks  *recent.Values[reaction, id.EventID]    // the bot's own reactions that stand
 	typing *recent.Values[relay.ChatID, time.Time] // until when a room shows that the bot types
-	begin  string                                  // where a bot begins that has no position; empty: now. Tests set it.
+	begin  string                                  // the position at which a bot without a stored one begins; empty: now. Tests set it.
 
 	platforms.CommandNames // of all gateways
 
@@ -140,7 +141,7 @@ type asker struct {
 	client *client
 	turns  *sender.Turns
 	rooms  *rooms
-	heard  *recent.Values[relay.EventID, heard] // what was said, to be quoted
+	heard  *recent.Values[relay.EventID, heard] // recent messages, for quotes
 }
 
 func open(o platforms.Options) (*Bot, error) {
@@ -183,8 +184,8 @@ func (p *Bot) Descriptor() relay.Descriptor {
 	}
 }
 
-// rates keep one busy gateway from using up the bot for all others. What a homeserver takes from a user is its operator's
-// choice; its "retry after" decides.
+// rates keep one busy gateway from using up the bot for all others. How much a homeserver accepts from a user is its
+// operator's choice; its "retry after" decides.
 var rates = ratelimit.Rates{
 	Bot:      ratelimit.Rate{Every: 50 * time.Millisecond, Burst: 10},
 	Chat:     ratelimit.Rate{Every: 100 * time.Millisecond, Burst: 30},

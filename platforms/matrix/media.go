@@ -25,7 +25,7 @@ func (p *Bot) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, e
 	switch l, err := p.letter(ctx, a.Caption); {
 	case err == nil:
 		m.parts = l.parts
-	case err != errEmpty: // an empty caption is none
+	case err != errEmpty: // an empty caption counts as none
 		return relay.Result{}, err
 	}
 	m.place = placeOf(a.ReplyTo, a.Meta)
@@ -41,7 +41,7 @@ func (p *Bot) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, e
 type parcel struct {
 	letter // the caption
 	file   relay.File
-	kind   string // what the gateway calls it
+	kind   string // the gateway's word for it
 	uri    string // of the bytes, once the homeserver has them
 	done   bool   // its message stands
 	id     relay.MessageID
@@ -88,7 +88,7 @@ func (m *parcel) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	return posted, nil
 }
 
-// message is the file's.
+// message returns the file's.
 func (m *parcel) message() *event.MessageEventContent {
 	f := m.file
 	name := cmp.Or(f.Name, "file"+f.Ext)
@@ -120,7 +120,7 @@ func (m *parcel) message() *event.MessageEventContent {
 	return out
 }
 
-// upload gives the homeserver a file's bytes. Whatever becomes of it, nobody has seen anything.
+// upload gives the homeserver a file's bytes. Whatever the result, nobody has seen the file yet.
 func (c *client) upload(ctx context.Context, f relay.File) (uri string, err error) {
 	const what = "upload"
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)

@@ -19,20 +19,20 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// normaliser turns messages into events. Its methods are pure functions of its fields and what they are given.
+// normaliser turns messages into events. Its methods are pure functions of its fields and their arguments.
 type normaliser struct {
 	bot relay.Bot
 	me  id.UserID
-	// name is what the bot is called; empty: not known.
+	// name is the bot's name; empty: not known.
 	name string
-	// commands may begin with "!": clients of Matrix keep "/" for themselves.
+	// commands are the commands that a text may name after "!": clients of Matrix keep "/" for themselves.
 	commands *platforms.CommandNames
 }
 
-// around is what is known of a message beside itself.
+// around is what is known about a message beside the message itself.
 type around struct {
 	spot
-	// quote is the message that it answers; nil: it answers none, or that is not known.
+	// quote is the message to which it replies; nil: none, or not known.
 	quote *relay.Quote
 	// talks: the bot wrote in its thread.
 	talks bool
@@ -54,7 +54,7 @@ func written(e *event.Event) (*event.MessageEventContent, bool) {
 	return nil, false
 }
 
-// message is the event that a person's message is.
+// message returns the event that a person's message is.
 func (n normaliser) message(chat relay.ChatID, e *event.Event, c *event.MessageEventContent, a around) relay.Event {
 	ev := relay.Event{
 		Bot: n.bot, At: relay.Moment(time.UnixMilli(e.Timestamp)), MessageID: relay.MessageID(e.ID),
@@ -83,7 +83,7 @@ func (n normaliser) message(chat relay.ChatID, e *event.Event, c *event.MessageE
 	return ev
 }
 
-// content is what a message mainly is, and its text without what it quotes.
+// content returns the main type of a message, and its text without quotes.
 func content(e *event.Event, c *event.MessageEventContent) (relay.MessageType, string) {
 	text := c.Body
 	if c.RelatesTo.GetReplyTo() != "" {
@@ -101,7 +101,7 @@ func content(e *event.Event, c *event.MessageEventContent) (relay.MessageType, s
 	return kindOf(c), c.GetCaption()
 }
 
-// kindOf is what a file is called.
+// kindOf returns the type of a file.
 func kindOf(c *event.MessageEventContent) relay.MessageType {
 	switch {
 	case c.MsgType == event.MsgImage:
@@ -116,7 +116,7 @@ func kindOf(c *event.MessageEventContent) relay.MessageType {
 	return relay.TypeDocument
 }
 
-// attachments are the file of a message, if it is one that can be fetched: not one encrypted for other devices.
+// attachments returns the file of a message, if it can be fetched: not one encrypted for other devices.
 func attachments(e *event.Event, c *event.MessageEventContent) []relay.Attachment {
 	kind := kindOf(c)
 	switch {
@@ -202,7 +202,7 @@ func isWord(s string) bool {
 	return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_'
 }
 
-// decoded is the event in raw, its content as far as its type is one that counts here.
+// decoded decodes the event in raw; its content only if counts has its type.
 func decoded(raw []byte) (e *event.Event, err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -20,24 +20,25 @@ import (
 )
 
 const (
-	// batchSize is how many messages are handed in at once, at most.
+	// batchSize is how many messages are handed in at once.
 	batchSize = 100
-	// Of what was missed in a room, because more came than one answer holds, so much is asked for.
+	// How many messages are fetched that were missed in a room because one answer did not hold all.
 	maxMissed  = 500
 	missedFor  = 24 * time.Hour
 	missedPage = 100
-	// askWithin bounds the look at a message that another one answers: the text is worth that, and no more.
+	// askWithin bounds the look-up of a message to which another one replies: the text is worth that much, and no more.
 	askWithin = 5 * time.Second
-	// maxQuote is how much of a message is remembered, in bytes, to be quoted.
+	// maxQuote is how many bytes of a message are remembered, for quotes.
 	maxQuote = 2 << 10
-	// maxFailed is how often in a row a question about one room may fail before the others are not held up by it any more.
+	// maxFailed is how often in a row a question about one room may fail. After that it no longer holds up the other
+	// rooms.
 	maxFailed = 7
 )
 
-// errSenseless stands for what a decoder would say, which may quote what people wrote.
+// errSenseless replaces a decoder's error, which may quote what people wrote.
 var errSenseless = errors.New("not what belongs there")
 
-// answer is what a sync brought (client-server API, GET /sync).
+// answer is the answer to a sync (client-server API, GET /sync).
 type answer struct {
 	Next  string `json:"next_batch"`
 	Rooms struct {
@@ -66,19 +67,20 @@ type joinedRoom struct {
 type reader struct {
 	*Bot
 	words normaliser
-	// failed is how often in a row questions about a room failed.
+	// failed counts the failed questions in a row about each room.
 	failed map[relay.ChatID]int
 }
 
-// reading is what one answer comes to.
+// reading is the result of reading one answer.
 type reading struct {
 	all     []platforms.Batch // in order; at least one
 	invites map[relay.ChatID]invite
-	sealed  []relay.ChatID // rooms in which somebody said what the bot cannot read
+	sealed  []relay.ChatID // rooms in which somebody wrote a message that the bot cannot read
 	// turned are rooms that the bot entered, or that were replaced by others.
 	turned []relay.ChatID
 	closed []closed
-	// asking is until when it may be asked what messages answer, lest whoever answers many holds up all others.
+	// asking is until when quoted messages may be looked up, so that a person who quotes many does not hold up all
+	// others.
 	asking time.Time
 }
 
@@ -88,7 +90,7 @@ type closed struct {
 	to relay.ChatID
 }
 
-// batch is the newest of the batches.
+// batch returns the newest of the batches.
 func (o *reading) batch() *platforms.Batch {
 	if n := len(o.all); n == 0 || len(o.all[n-1].Events) >= batchSize {
 		o.all = append(o.all, platforms.Batch{})
@@ -96,8 +98,9 @@ func (o *reading) batch() *platforms.Batch {
 	return &o.all[len(o.all)-1]
 }
 
-// read is what an answer comes to. since is where the answer goes on; empty: there was none before, so that what was said is
-// history. An error means that the homeserver did not say what is needed: the same answer is asked for again.
+// read reads an answer. since is the position from which the answer continues; empty: there was none before, so that
+// all messages are history. An error means that the homeserver did not answer a necessary question; then the same
+// answer is asked for again.
 func (r *reader) read(ctx context.Context, a *answer, since string) (*reading, error) {
 	o := &reading{invites: make(map[relay.ChatID]invite), asking: time.Now().Add(2 * askWithin)}
 	o.batch()
@@ -138,7 +141,7 @@ func receivedIn(raw json.RawMessage) came {
 	return came{raw, e, err}
 }
 
-// room reads what came of a room that the bot is in.
+// room reads the events of a room that the bot is in.
 func (r *reader) room(ctx context.Context, o *reading, chat relay.ChatID, j joinedRoom, since string) error {
 	if !isRoom(string(chat)) {
 		return nil
@@ -163,7 +166,7 @@ func (r *reader) room(ctx context.Context, o *reading, chat relay.ChatID, j join
 		}
 	}
 	at := entered(line, r.me)
-	if since == "" || at >= 0 { // nothing that was said before the bot was invited is for it, or before it came uninvited
+	if since == "" || at >= 0 { // messages from before the bot's invitation, or from before its entry without one, are not for it
 		history := line
 		if since != "" {
 			history = line[:at+1-waited(line[:at], r.me)]
@@ -188,7 +191,7 @@ func (r *reader) room(ctx context.Context, o *reading, chat relay.ChatID, j join
 	return nil
 }
 
-// membership is what an event says of me in the room; empty: nothing.
+// membership returns the membership that an event gives me in the room; empty: none.
 func (c came) membership(me id.UserID) event.Membership {
 	m, ok := c.Content.Parsed.(*event.MemberEventContent)
 	if !ok || c.err != nil || c.GetStateKey() != string(me) {
@@ -197,7 +200,7 @@ func (c came) membership(me id.UserID) event.Membership {
 	return m.Membership
 }
 
-// entered is the newest event of a timeline with which me came into the room; -1: none.
+// entered returns the index of the newest event of a timeline with which me entered the room; -1: none.
 func entered(line []came, me id.UserID) int {
 	for i, c := range slices.Backward(line) {
 		if c.membership(me) != event.MembershipJoin {
@@ -211,8 +214,8 @@ func entered(line []came, me id.UserID) int {
 	return -1
 }
 
-// waited is how many events of a timeline, before which me came into the room, came since me was invited: who invites the bot
-// may write at once. 0, if that was too long ago.
+// waited counts the last events before me entered the room that came after me was invited, because a person who invites
+// the bot may write at once. It is 0 if the invitation is too old.
 func waited(before []came, me id.UserID) int {
 	for i, c := range slices.Backward(before) {
 		switch is := c.membership(me); {
@@ -225,7 +228,7 @@ func waited(before []came, me id.UserID) int {
 	return 0
 }
 
-// missed is what came in a room before the events of an answer, and since the answer before that, oldest first.
+// missed returns a room's events between the former answer and this one that the answer left out, oldest first.
 func (r *reader) missed(ctx context.Context, chat relay.ChatID, from, since string) (line []came, err error) {
 	oldest := time.Now().Add(-missedFor).UnixMilli()
 	for from != "" && len(line) < maxMissed {
@@ -344,7 +347,7 @@ func (r *reader) state(o *reading, chat relay.ChatID, e *event.Event) {
 	o.batch().Roster = append(o.batch().Roster, change)
 }
 
-// own takes note of what the bot itself did: a transaction that is in doubt is settled by it.
+// own notes an action of the bot itself: it settles a transaction that is in doubt.
 func (r *reader) own(chat relay.ChatID, e *event.Event) {
 	if txn := e.Unsigned.TransactionID; txn != "" {
 		r.txns.Put(txn, e.ID)
@@ -359,7 +362,7 @@ func (r *reader) own(chat relay.ChatID, e *event.Event) {
 	}
 }
 
-// around gathers what is known of a message beside itself.
+// around gathers what is known about a message beside the message itself.
 func (r *reader) around(ctx context.Context, o *reading, chat relay.ChatID, e *event.Event, m *event.MessageEventContent) (a around, err error) {
 	var known bool
 	if a.spot, known = r.rooms.spot(chat, e.Sender); !known {
@@ -386,7 +389,7 @@ func (r *reader) around(ctx context.Context, o *reading, chat relay.ChatID, e *e
 	return a, nil
 }
 
-// heard is who said what.
+// heard is a message and its author.
 type heard struct {
 	user       id.UserID
 	name, text string
@@ -405,7 +408,7 @@ type thread struct {
 	root relay.ThreadID
 }
 
-// look is what a message of a room says, from memory or by a question; false: nobody says.
+// look returns a message of a room, from memory or by a question; false: it is not known.
 func (r *reader) look(ctx context.Context, chat relay.ChatID, message id.EventID) (heard, bool) {
 	key := eventID(chat, relay.MessageID(message))
 	if h, ok := r.heard.Get(key); ok || !isEvent(string(message)) {
@@ -443,7 +446,7 @@ func (p *asker) fetch(ctx context.Context, chat relay.ChatID, message string) (*
 	return e, nil
 }
 
-// related are the newest hundred events that relate to one in that way, and are of that type, if one is named.
+// related returns the newest hundred events that relate to a message in that way, and have that type, if one is named.
 func (p *asker) related(ctx context.Context, chat relay.ChatID, message string, how event.RelationType, kind ...string) (out []related, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
@@ -455,7 +458,7 @@ func (p *asker) related(ctx context.Context, chat relay.ChatID, message string, 
 	return page.Chunk, err
 }
 
-// related is what is read of an event that relates to another one.
+// related is the part that is read of an event that relates to another one.
 type related struct {
 	ID      id.EventID `json:"event_id"`
 	Sender  id.UserID  `json:"sender"`
@@ -466,7 +469,7 @@ type related struct {
 	} `json:"content"`
 }
 
-// talksIn reports whether the bot wrote in a thread, or what it is about.
+// talksIn reports whether the bot wrote in a thread, or wrote the message that the thread is about.
 func (r *reader) talksIn(ctx context.Context, chat relay.ChatID, root id.EventID) bool {
 	key := thread{chat, relay.ThreadID(root)}
 	if talks, known := r.talks.Get(key); known || !isEvent(string(root)) {

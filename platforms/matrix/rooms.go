@@ -15,8 +15,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// rooms remembers, in memory alone, what the homeserver said of the rooms that the bot is in. Its methods may be called
-// from any goroutine.
+// rooms remembers, in memory only, what the homeserver said about the bot's rooms. Its methods may be called from any
+// goroutine.
 type rooms struct {
 	me id.UserID // set once
 
@@ -24,16 +24,16 @@ type rooms struct {
 	byID map[relay.ChatID]*room
 }
 
-// room is what is known of one.
+// room is what is known about one room.
 type room struct {
 	told               bool // a sync told of its state
 	name, alias, topic string
 	encrypted          bool
-	// members are who has joined, with the names that they show; nil: not asked.
+	// members are the people who have joined, with their displayed names; nil: not asked yet.
 	members map[id.UserID]string
-	// turnover is how often something was told of who is in it: an answer that was asked for before that is older.
+	// turnover counts the changes of membership: an answer to an older question is out of date.
 	turnover int
-	// founders are who made it, where that counts as the highest power (room version 12).
+	// founders are the room's makers, if the room gives them the highest power (room version 12).
 	founders []id.UserID
 	// before is the room that this one says it replaces, and after the one that this one says it is replaced by.
 	before, after relay.ChatID
@@ -41,7 +41,7 @@ type room struct {
 
 func newRooms(me id.UserID) *rooms { return &rooms{me: me, byID: make(map[relay.ChatID]*room)} }
 
-// atLocked is the record of a room, made if need be. rs.mu must be held.
+// atLocked returns the record of a room, and makes it if there is none. rs.mu must be held.
 func (rs *rooms) atLocked(chat relay.ChatID) *room {
 	r := rs.byID[chat]
 	if r == nil {
@@ -51,7 +51,7 @@ func (rs *rooms) atLocked(chat relay.ChatID) *room {
 	return r
 }
 
-// get is a copy of what is known of a room, without its members; false: nothing.
+// get returns a copy of what is known about a room, without its members; false: nothing.
 func (rs *rooms) get(chat relay.ChatID) (room, bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -64,14 +64,14 @@ func (rs *rooms) get(chat relay.ChatID) (room, bool) {
 	return is, true
 }
 
-// drop forgets a room: the bot is in it no more.
+// drop forgets a room that the bot has left.
 func (rs *rooms) drop(chat relay.ChatID) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	delete(rs.byID, chat)
 }
 
-// gap says that of a room something was missed: its members are asked for again.
+// gap records that something was missed in a room, so its members are asked for again.
 func (rs *rooms) gap(chat relay.ChatID) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -80,8 +80,8 @@ func (rs *rooms) gap(chat relay.ChatID) {
 	r.turnover++
 }
 
-// apply takes in a state event of a room. One whose content makes no sense still counts where a no would be the bolder
-// guess: somebody may have come in, and the room may be encrypted.
+// apply applies a state event of a room. If its content makes no sense, it takes the cautious reading: somebody may
+// have entered, and the room may be encrypted.
 func (rs *rooms) apply(chat relay.ChatID, e *event.Event) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -123,7 +123,8 @@ func (rs *rooms) apply(chat relay.ChatID, e *event.Event) {
 	}
 }
 
-// joined sets who is in a room, as it was said to a question that was asked at that turnover; false: the answer is too old.
+// joined sets the members of a room, from the answer to a question asked at that turnover; false: the answer is too
+// old.
 func (rs *rooms) joined(chat relay.ChatID, members map[id.UserID]string, turnover int) bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -135,7 +136,7 @@ func (rs *rooms) joined(chat relay.ChatID, members map[id.UserID]string, turnove
 	return true
 }
 
-// encryptedRooms are the names of the encrypted rooms, in order.
+// encryptedRooms returns the names of the encrypted rooms, in order.
 func (rs *rooms) encryptedRooms() (names []string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -148,8 +149,8 @@ func (rs *rooms) encryptedRooms() (names []string) {
 	return names
 }
 
-// replaced is the move that a room is part of, of both sides: anybody can say of a room of their own that it takes another
-// one's place, or that another one takes its place. ok is false unless both say so.
+// replaced returns the move that a room is part of, if both rooms tell of it: anybody can claim that a room of their
+// own replaces another, or is replaced by another. ok is false unless both say so.
 func (rs *rooms) replaced(chat relay.ChatID) (move platforms.Move, ok bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -176,14 +177,14 @@ func (rs *rooms) expects(chat relay.ChatID) bool {
 	return false
 }
 
-// spot is what an event says of its room.
+// spot is what an event needs to know about its room.
 type spot struct {
 	name, topic string
 	kind        relay.ChatType
 	sender      string // as the room shows it
 }
 
-// spot is that of what a user says in a room; false: who is in it is not known.
+// spot returns the spot of a user's message in a room; false: the room's members are not known.
 func (rs *rooms) spot(chat relay.ChatID, user id.UserID) (spot, bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -199,7 +200,7 @@ func (rs *rooms) spot(chat relay.ChatID, user id.UserID) (spot, bool) {
 	return s, true
 }
 
-// kind is how gateways' own adapter calls a room: one with two people in it is a direct chat.
+// kind returns the room's type as the gateways' own adapter defines it: a room with two people is a direct chat.
 func (r *room) kind() relay.ChatType {
 	if len(r.members) <= 2 {
 		return relay.ChatDM
@@ -207,7 +208,7 @@ func (r *room) kind() relay.ChatType {
 	return relay.ChatGroup
 }
 
-// other is the one person with whom me is in the room.
+// other returns the one person with whom me is in the room.
 func (r *room) other(me id.UserID) (id.UserID, bool) {
 	if _, in := r.members[me]; !in || len(r.members) != 2 {
 		return "", false
@@ -220,13 +221,13 @@ func (r *room) other(me id.UserID) (id.UserID, bool) {
 	return "", false
 }
 
-// nameOf is how a user is shown who calls themselves name.
+// nameOf returns the name to show for a user who calls themselves name.
 func nameOf(user id.UserID, name string) string {
 	local, _, _ := strings.Cut(strings.TrimPrefix(string(user), "@"), ":")
 	return cmp.Or(strings.TrimSpace(name), local, string(user))
 }
 
-// DirectUser implements platforms.DirectChats, of rooms whose members are known: who alone is in it with the bot.
+// DirectUser implements platforms.DirectChats for rooms whose members are known: it returns the only other member.
 func (p *asker) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
 	p.rooms.mu.Lock()
 	defer p.rooms.mu.Unlock()
@@ -267,13 +268,13 @@ func (rs *rooms) shared(chat relay.ChatID, user relay.UserID) (shared, known boo
 	return shared, true
 }
 
-// members asks who is in a room, and remembers that: again, if somebody came or went meanwhile.
+// members asks for the members of a room and remembers them. It asks again if somebody came or went in the meantime.
 func (p *asker) members(ctx context.Context, chat relay.ChatID) error {
 	const what = "joined_members"
 	for range 3 {
 		var out struct {
 			Joined map[id.UserID]struct {
-				Name any `json:"display_name"` // what people call themselves may be anything
+				Name any `json:"display_name"` // people can put anything there
 			} `json:"joined"`
 		}
 		room, _ := p.rooms.get(chat)

@@ -38,7 +38,8 @@ func (p *asker) ask(ctx context.Context, what string, chat relay.ChatID, path []
 	return err
 }
 
-// CanSee implements platforms.Roster: who has joined. What the homeserver does not say of a room is no.
+// CanSee implements platforms.Roster: the members can see a room. If the homeserver does not answer about a room, that
+// is a no.
 func (p *asker) CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
 	if !isRoom(string(place.Chat)) || !isUser(string(user)) {
 		return false, errors.New("visibility of a room: not the ids of a room and a user")
@@ -59,7 +60,7 @@ func (p *asker) membership(ctx context.Context, chat relay.ChatID, user string) 
 	return m.Membership, err
 }
 
-// CanManage implements platforms.Manager: who may change a room's state, of a room in which there are others.
+// CanManage implements platforms.Manager: those who may change a room's state, in a room with other people in it.
 func (p *asker) CanManage(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
 	if !isRoom(string(place.Chat)) || !isUser(string(user)) {
 		return false, nil
@@ -95,7 +96,7 @@ func (p *asker) Locate(_ context.Context, chat relay.ChatID) (relay.Place, error
 	return relay.Place{Platform: Name, Scope: scopeOf(chat), Chat: chat}, nil
 }
 
-// historyPage is how many events around one are read for its context.
+// historyPage is how many events around a message are read for its context.
 const historyPage = 100
 
 // History implements platforms.Historian with one request.

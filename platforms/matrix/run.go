@@ -23,10 +23,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// maxTold is of how many encrypted rooms it is remembered that they were told.
+// maxTold is for how many encrypted rooms the bot remembers that it sent the notice.
 const maxTold = 1000
 
-// What a sync brings. The first one is there for the rooms' state, not for what was said.
+// The filters of a sync. The first one asks for the rooms' state, not for messages.
 var firstFilter, nextFilter = filter(1), filter(batchSize)
 
 // filter asks, of each room, for so many events, and of its state for what counts here: not its members, who may be thousands.
@@ -52,7 +52,7 @@ func filter(events int) string {
 	return string(raw)
 }
 
-// runner is one Run: the loop and what only it touches.
+// runner is one Run: the loop and the fields that only the loop uses.
 type runner struct {
 	*Bot
 	in     platforms.Inbox
@@ -140,7 +140,7 @@ func (l *runner) recall(ctx context.Context) {
 	l.at.Next = cmp.Or(l.at.Next, l.begin)
 }
 
-// introduce asks the homeserver whose token it is, until it knows.
+// introduce asks the homeserver for the token's user, until it answers.
 func (l *runner) introduce(ctx context.Context) error {
 	for ctx.Err() == nil {
 		who, err := l.whoami(ctx)
@@ -162,7 +162,7 @@ func (l *runner) introduce(ctx context.Context) error {
 	return nil
 }
 
-// whoami is whose token it is.
+// whoami returns the token's user.
 func (p *asker) whoami(ctx context.Context) (string, error) {
 	var out struct {
 		User string `json:"user_id"`
@@ -171,7 +171,7 @@ func (p *asker) whoami(ctx context.Context) (string, error) {
 	return out.User, err
 }
 
-// profile is what the bot calls itself; empty if it does not say.
+// profile returns the bot's own name; empty if it has none.
 func (p *asker) profile(ctx context.Context) string {
 	var out struct {
 		Name string `json:"displayname"`
@@ -180,7 +180,7 @@ func (p *asker) profile(ctx context.Context) string {
 	return strings.TrimSpace(out.Name)
 }
 
-// sync asks what came since the position. The homeserver may hold the request open for as long as hold.
+// sync asks for the events since the position. The homeserver may hold the request open for as long as hold.
 func (l *runner) sync(ctx context.Context, hold time.Duration) (*answer, error) {
 	query := url.Values{"filter": {firstFilter}, "timeout": {strconv.FormatInt(hold.Milliseconds(), 10)}}
 	if l.at.Next != "" {
@@ -200,7 +200,7 @@ func (l *runner) sync(ctx context.Context, hold time.Duration) (*answer, error) 
 	return a, err
 }
 
-// take hands in what an answer brought; only then its position counts.
+// take hands in the events of an answer; only then its position counts.
 func (l *runner) take(ctx context.Context, a *answer) error {
 	o, err := l.reader.read(ctx, a, l.at.Next)
 	if err != nil {
@@ -232,7 +232,7 @@ func (l *runner) take(ctx context.Context, a *answer) error {
 	return nil
 }
 
-// hand gives the waiting invitations to the goroutine that follows them, in the place of what it has not taken yet.
+// hand gives the waiting invitations to the goroutine that accepts them. They replace those that it has not taken yet.
 func (l *runner) hand() {
 	if len(l.at.Invites) == 0 {
 		return
@@ -262,7 +262,7 @@ func (l *runner) answered() {
 	l.status.Set(platforms.Connected, reason)
 }
 
-// deliver hands in b until it is taken, and returns true; false when ctx ended first.
+// deliver hands in b until it is accepted, and returns true; it returns false if ctx ended first.
 func (l *runner) deliver(ctx context.Context, b platforms.Batch) bool {
 	retry := backoff.Backoff{First: l.opts.Duration(keyRetryWait), Max: l.opts.Duration(keyRetryMax)}
 	return retry.Keep(ctx, func() error {
@@ -277,7 +277,7 @@ func (l *runner) deliver(ctx context.Context, b platforms.Batch) bool {
 	})
 }
 
-// sealedWords are what a room is told in which the bot cannot read.
+// sealedWords are the notice for a room in which the bot cannot read.
 const sealedWords = "I cannot read here, because this room is encrypted. Invite me to a room without encryption."
 
 // tell tells each of rooms, once, that the bot cannot read there: the one thing it says in the clear in an encrypted room.
@@ -339,20 +339,20 @@ func (l *runner) trouble(ctx context.Context, err error) error {
 	return nil
 }
 
-// position is how far what came was accepted, and what is still to be done about it. It is stored with every batch.
+// position is how far events were accepted, and what is still to be done about them. It is stored with every batch.
 type position struct {
-	Next string `json:"next,omitempty"` // what the next sync goes on from; empty: none was accepted
+	Next string `json:"next,omitempty"` // the position from which the next sync continues; empty: none was accepted
 	// Home is the homeserver that counts like this: another one has its own positions.
 	Home string `json:"home,omitempty"`
 	// Told are the encrypted rooms that were told that nothing is read there.
 	Told    []relay.ChatID          `json:"told,omitempty"`
 	Invites map[relay.ChatID]invite `json:"invites,omitempty"`
-	// Entered is how many direct chats of people who are not linked were entered on Day.
+	// Entered is how many direct chats of unlinked people were entered on Day.
 	Day     string `json:"day,omitempty"`
 	Entered int    `json:"entered,omitempty"`
 }
 
-// readPosition decodes what an inbox kept. That of another homeserver counts for nothing.
+// readPosition decodes a stored position. It ignores that of another homeserver.
 func readPosition(raw []byte, home string) (position, error) {
 	var at position
 	if len(raw) > 0 {

@@ -28,12 +28,12 @@ import (
 const (
 	// tryTimeout bounds one try of a send, so that there is time for another one.
 	tryTimeout = 8 * time.Second
-	// settleWithin is what is left of an action's time when waiting for a sync that shows it ends.
+	// settleWithin is how long before an action's deadline it stops waiting for a sync that shows it.
 	settleWithin = time.Second
-	// maxContent is how large a message's content may be, in bytes: homeservers refuse events of more than 65,536 (client-
-	// server API, size limits), of which the frame takes its part.
+	// maxContent is how large a message's content may be, in bytes: homeservers refuse events of more than 65,536
+	// (client-server API, size limits), and the frame takes its part.
 	maxContent = 60_000
-	// remembers is for how long homeservers know a transaction id for certain: half an hour at the least, if they run on.
+	// remembers is for how long homeservers certainly know a transaction id: half an hour at least, while they run.
 	remembers = 10 * time.Minute
 )
 
@@ -52,7 +52,7 @@ func (p *Bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 	return res, err
 }
 
-// place is where in a room a message goes.
+// place is the place in a room to which a message goes.
 type place struct {
 	thread relay.ThreadID
 	reply  relay.MessageID
@@ -68,7 +68,7 @@ func placeOf(replyTo relay.MessageID, m relay.Metadata) (pl place) {
 	return pl
 }
 
-// relation is what a message at a place says of others. In a thread, clients that know none show a reply to its root.
+// relation returns a message's relation to others. In a thread, clients that know no threads show a reply to its root.
 func (pl place) relation() *event.RelatesTo {
 	if pl.thread == "" && pl.reply == "" {
 		return nil
@@ -86,7 +86,7 @@ func (pl place) relation() *event.RelatesTo {
 // letter is a text on its way, in parts.
 type letter struct {
 	p     *Bot
-	name  string // of what is sent again under the same one; empty: none
+	name  string // from platforms.Once, for messages that may be sent again; empty: none
 	place place
 	parts []string // not sent yet
 	sent  int
@@ -137,8 +137,8 @@ var wholeRoom = regexp.MustCompile(`(?i)@(room)`)
 // whatever m.mentions says: a zero-width space keeps them apart.
 func hushed(text string) string { return wholeRoom.ReplaceAllString(text, "@\u200b$1") }
 
-// text is a message of one part. It mentions nobody, so that homeservers that heed m.mentions notify nobody in particular;
-// others still notify people whose names stand in it, but never the whole room.
+// text returns a message of one part. It mentions nobody, so that homeservers that heed m.mentions notify nobody in
+// particular; others still notify people whose names appear in it, but never the whole room.
 func (p *Bot) text(part string) *event.MessageEventContent {
 	part = hushed(part)
 	m := &event.MessageEventContent{MsgType: event.MsgText, Body: part, Mentions: &event.Mentions{}}
@@ -178,8 +178,8 @@ func (p *Bot) put(ctx context.Context, t *sender.Turn, kind string, content any,
 	})
 }
 
-// transact carries out a request with a transaction id: as often as need be, for its repetition has no effect. A sync that
-// shows the transaction is as good as an answer.
+// transact carries out a request with a transaction id, as often as necessary, because a repetition has no effect. A
+// sync that shows the transaction is as good as an answer.
 func (p *Bot) transact(ctx context.Context, t *sender.Turn, txn string, r request) (relay.MessageID, error) {
 	var out struct {
 		Event id.EventID `json:"event_id"`
@@ -229,7 +229,7 @@ func (p *asker) open(ctx context.Context, chat relay.ChatID) error {
 	return err
 }
 
-// transaction is an id for a part of what has a name, of which it is the same each time; without a name it is a new one.
+// transaction returns the transaction id of a part. With a name it is the same each time; without one it is new.
 func transaction(what, name string, part int) string {
 	if name == "" {
 		return "hc" + strings.ToLower(rand.Text())
@@ -260,7 +260,7 @@ func (p *Bot) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {
 	})
 }
 
-// fitting is an edit that homeservers take: what clients without edits show is the first to go, then the formats.
+// fitting returns an edit that homeservers take: what clients without edits show is the first to go, then the formats.
 func fitting(m *event.MessageEventContent) *event.MessageEventContent {
 	for _, without := range []func(){
 		func() { m.Format, m.FormattedBody = "", "" },

@@ -13,7 +13,7 @@ import (
 
 // Presser is a Harness whose people press buttons, for platforms.Prompter.
 type Presser interface {
-	// Buttons are the ids of the options that a message's buttons stand for now, in order.
+	// Buttons returns the ids of the options that a message's buttons stand for now, in order.
 	Buttons(chat relay.ChatID, message relay.MessageID) []string
 	// Press makes a person press a button on a message of a place.
 	Press(ctx context.Context, who Person, where Place, message relay.MessageID, prompt, option string) error
@@ -46,7 +46,7 @@ func checkButtons(b *bench) {
 	if first.ID == second.ID || first.MessageID == second.MessageID {
 		fail("two presses have the event ids %q and %q, the message ids %q and %q; want each its own", first.ID, second.ID, first.MessageID, second.MessageID)
 	}
-	for range 2 { // the second finds none
+	for range 2 { // the second time there are none
 		must("take the buttons off", p.Unprompt(b.ctx, chat, res.MessageID))
 		if left := h.Buttons(chat, res.MessageID); len(left) > 0 && !lacks(b.h).Standing {
 			fail("buttons were taken off, and %q are left", left)
@@ -54,7 +54,7 @@ func checkButtons(b *bench) {
 	}
 }
 
-// refusesPrompts looks whether the bot refuses what cannot have buttons.
+// refusesPrompts checks that the bot refuses prompts that cannot have buttons.
 func (b *bench) refusesPrompts(p platforms.Prompter, ask relay.Prompt) {
 	many, bad, double := ask, ask, ask
 	many.Options = nil
@@ -87,7 +87,7 @@ func (b *bench) asks(p platforms.Prompter, h Presser, a relay.Prompt) relay.Resu
 	return res
 }
 
-// presses has Ann press the first button, and looks at the event.
+// presses makes Ann press the first button, and checks the event.
 func (b *bench) presses(h Presser, where Place, src relay.Source, message relay.MessageID, prompt string) (press relay.Event) {
 	before := len(b.in.events())
 	must("harness: press", h.Press(b.ctx, Ann, where, message, prompt, "yes"))

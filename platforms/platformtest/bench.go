@@ -10,10 +10,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// soon is how long Run may take to end: far more than ending takes, less than a long poll.
+// soon is how long Run may take to end: far more than it needs, and less than a long poll.
 const soon = 15 * time.Second
 
-// bench is one bot at work, for one check. Its methods end the check where something fails.
+// bench is one running bot, for one check. Its methods end the check when something fails.
 type bench struct {
 	ctx  context.Context // of the check
 	h    Harness
@@ -41,7 +41,7 @@ func working(body func(b *bench)) func(context.Context, Harness) error {
 	return func(ctx context.Context, h Harness) error { return with(ctx, h, &inbox{}, body) }
 }
 
-// with opens a bot, runs it against in, calls body, stops the bot, and returns what is wrong.
+// with opens a bot, runs it against in, calls body, stops the bot, and returns what failed.
 func with(ctx context.Context, h Harness, in *inbox, body func(b *bench)) error {
 	p, err := h.Open()
 	if err != nil {
@@ -50,7 +50,7 @@ func with(ctx context.Context, h Harness, in *inbox, body func(b *bench)) error 
 	return run(ctx, h, p, in, body)
 }
 
-// run does the same with a bot that is open. The bot's Run gets a context of its own, which ends after body (or before it, if
+// run does the same with an open bot. The bot's Run gets a context of its own, which ends after body (or before it, if
 // ctx has ended already). With the check's context, a Run that hangs would return just when the check's time is over.
 func run(ctx context.Context, h Harness, p platforms.Bot, in *inbox, body func(b *bench)) (err error) {
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -153,7 +153,7 @@ func (b *bench) until(holds func() bool, otherwise func() error) {
 	}
 }
 
-// connected waits until the status says so.
+// connected waits until the status is Connected.
 func (b *bench) connected(when string) {
 	b.until(func() bool { return b.p.Status().State == platforms.Connected }, func() error {
 		s := b.p.Status()
@@ -168,7 +168,7 @@ func reply(ev relay.Event, text string) relay.Send {
 	}}
 }
 
-// sent are the texts of the messages the network carried out.
+// sent returns the texts of the messages the network carried out.
 func sent(h Harness) []string {
 	out := []string{}
 	for _, r := range h.Received() {

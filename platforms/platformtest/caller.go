@@ -23,7 +23,7 @@ type Caller struct {
 	deaf    atomic.Bool
 }
 
-// Calls has the bot be called from now on. It is for a Harness's Open.
+// Calls makes the caller call the bot from now on. It is for a Harness's Open.
 func (c *Caller) Calls(bot platforms.Hook) { c.bot.Store(&bot) }
 
 // Say makes a request after those that wait. It is made anew, as networks sign anew, for every try.
@@ -36,7 +36,7 @@ func (c *Caller) Say(request func() platforms.HookRequest) {
 // Drop lets the answer to the next request get lost.
 func (c *Caller) Drop() { c.deaf.Store(true) }
 
-// Start has c call the bot until the test ends.
+// Start makes c call the bot until the test ends.
 func (c *Caller) Start(t *testing.T) {
 	var calling sync.WaitGroup
 	calling.Go(func() { c.run(t.Context()) })

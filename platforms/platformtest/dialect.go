@@ -14,7 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
-// What every dialect of markdown is asked for, by the tests of each.
+// Checks that the tests of every dialect of markdown use.
 
 // Failer is a test, of package testing or rapid.
 type Failer interface {
@@ -25,14 +25,14 @@ type Failer interface {
 //go:embed answer.md
 var section string
 
-// Answer is an answer of at least size bytes, with everything that models write and with definitions of references at its
-// very end.
+// Answer returns an answer of at least size bytes, with everything that models write and with definitions of references
+// at its very end.
 func Answer(size int) string {
 	return strings.Repeat(section, size/len(section)+1) +
 		"[book]: https://parcels.example.org/book\n[sort]: https://parcels.example.org/sort 'sorting'\n"
 }
 
-// Letters are the letters of s, each with how often it occurs.
+// Letters returns the letters of s, each with how often it occurs.
 func Letters(s string) map[rune]int {
 	out := make(map[rune]int)
 	for _, c := range s {
@@ -43,7 +43,7 @@ func Letters(s string) map[rune]int {
 	return out
 }
 
-// CheckLetters fails the test if a letter of source is lost from out, of which got are the letters.
+// CheckLetters fails the test if a letter of source is missing in out; got counts the letters of out.
 func CheckLetters(t Failer, source string, out any, got map[rune]int) {
 	t.Helper()
 	for c, n := range Letters(source) {
@@ -69,7 +69,7 @@ func Document(t *rapid.T) (source string, n int) {
 		case 2:
 			return "*" + in() + "*"
 		case 3:
-			return "~~" + word() + "~~" // not nested: four of them open a code block
+			return "~~" + word() + "~~" // not nested: four tildes open a code block
 		case 4:
 			return "`" + word() + "`"
 		case 5:
@@ -147,7 +147,7 @@ func Seeds(f *testing.F) {
 	}
 }
 
-// Cuts has a dialect cut plain text, at most 20 characters a part.
+// Cuts checks how a dialect cuts plain text into parts of at most 20 characters.
 func Cuts(t *testing.T, split func(t *testing.T, source string) []string) {
 	for name, tc := range map[string]struct {
 		in   string
@@ -181,15 +181,16 @@ var lines = []string{
 	"[a]: /b", "[a]: https://e.org", "[b]: https://e.org 'c", "c'", "'c'", "[b]: <https://e.org>", "[a] [b] [c][a]", "![a][b]", "**a", "b** *c*", "a\\", "a  ", "[c]:", "- [x] a", "- [a]: https://e.org", "> [c]: https://e.org",
 }
 
-// Pieces is a dialect that renders piece by piece what is too much for the parser at once.
+// Pieces is a dialect that renders long texts piece by piece.
 type Pieces struct {
 	Parser parser.Parser
 	Clean  func(source string) string
-	// Diff is what is rendered otherwise within b than at once; empty: nothing.
+	// Diff renders source within b and at once, and returns how the two differ; empty: they do not.
 	Diff func(source string, b markdown.Bounds) string
 }
 
-// tightest are the tightest bounds, from weight on, within which all of source can be parsed, if it can be.
+// tightest returns the smallest bounds, of at least weight, within which no block of source is left unparsed; the zero
+// value, the default bounds, if there are none.
 func (p Pieces) tightest(source string, weight int) markdown.Bounds {
 	for weight < markdown.MaxMarkup {
 		b := markdown.Bounds{Markup: weight}

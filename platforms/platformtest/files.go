@@ -12,7 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// FileTaker is a Harness whose network takes files, for platforms.MediaSender.
+// FileTaker is a Harness whose network accepts files, for platforms.MediaSender.
 type FileTaker interface {
 	// Taken lists the files that the network holds of the bot's messages, oldest first.
 	Taken() []Taken
@@ -27,7 +27,7 @@ type Taken struct {
 	Content []byte
 }
 
-// FileShower is a Harness whose people show files, for platforms.MediaFetcher.
+// FileShower is a Harness whose people send files, for platforms.MediaFetcher.
 type FileShower interface {
 	// Show makes a person write a message with a file in a place. text is its caption, and may be empty.
 	Show(ctx context.Context, who Person, where Place, text string, f Shown) error
@@ -37,12 +37,12 @@ type FileShower interface {
 
 // Shown is a file that a person sends.
 type Shown struct {
-	Kind    relay.MessageType // what the network is to call it
+	Kind    relay.MessageType // the network's type for it
 	Name    string
 	Content []byte
 }
 
-// sample is a file that the checks send: what it is asked to be, and what it is.
+// sample is a file that the checks send: the requested kind, and the real one.
 type sample struct {
 	kind    string
 	name    string
@@ -99,7 +99,7 @@ func checkFilesOut(b *bench) {
 	}
 }
 
-// posting is the action that sends a file to the chat of ev.
+// posting returns the action that sends a file to the chat of ev.
 func posting(ev relay.Event, s sample, caption string) relay.SendMedia {
 	return relay.SendMedia{
 		Chat: ev.Source.ChatID, Kind: s.kind, SourceURL: "https://example.org/" + s.name, Filename: s.name, Caption: caption,
@@ -107,7 +107,7 @@ func posting(ev relay.Event, s sample, caption string) relay.SendMedia {
 	}
 }
 
-// posts has the bot post a file, which must arrive as it is, once, with its caption.
+// posts makes the bot post a file, and checks that it arrives unchanged, once, with its caption.
 func (b *bench) posts(p platforms.MediaSender, h FileTaker, a relay.SendMedia) {
 	before := len(h.Taken())
 	res, err := p.SendMedia(b.ctx, a)

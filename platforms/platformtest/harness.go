@@ -16,14 +16,14 @@ import (
 // Person is somebody on the harness's network.
 type Person int
 
-// The people. Ann can see every place, and decides who reads Group. Bob is a member of no shared chat, and has
-// a direct-message chat with the bot.
+// The people. Ann can see every place, and decides who reads Group. Bob is a member of no shared chat, and has a
+// direct-message chat with the bot.
 const (
 	Ann Person = iota
 	Bob
 )
 
-// Place is where people write on the harness's network.
+// Place is a chat on the harness's network.
 type Place int
 
 // The places. For a network without threads, Say in Thread returns an error that wraps
@@ -31,20 +31,20 @@ type Place int
 const (
 	Direct Place = iota // the person's own direct-message chat with the bot
 	Group               // a shared chat
-	Twin                // a shared chat with Group's name and numbers, as far as possible, in another scope if there are scopes
+	Twin                // a shared chat that resembles Group's name and numbers as much as possible, in another scope if there are scopes
 	Thread              // a thread or topic of Group
 )
 
-// Received is one request of the bot's that the network carried out.
+// Received is one request of the bot that the network carried out.
 type Received struct {
 	Op   relay.Op
 	Chat relay.ChatID
 	Text string // of a send or edit, as a person would read it
 }
 
-// Harness is one network with one bot on it, fresh for every check. The suite calls its methods from one
-// goroutine, while the bot's Run is running on another. A method returns once the network has done what was
-// asked, and does not wait for the bot to notice. Its error means that the harness itself broke.
+// Harness is one network with one bot on it, fresh for every check. The suite calls its methods from one goroutine,
+// while the bot's Run is running on another. A method returns once the network has acted, and does not wait for the bot
+// to notice. Its error means that the harness itself broke.
 type Harness interface {
 	// Open makes the bot as its Network would, with Credential and with a log that Logged shows. The suite
 	// calls it again, as a restart, after the Run of the bot before returned.
@@ -53,11 +53,11 @@ type Harness interface {
 	// Say makes a person write a text message (plain words, no command, no mention) in a place.
 	Say(ctx context.Context, who Person, where Place, text string) error
 
-	// Echo shows the bot a message of its own in a place, as networks do that send a bot what it wrote.
+	// Echo shows the bot one of its own messages in a place, on networks that send a bot its own messages.
 	Echo(ctx context.Context, where Place, text string) error
 
-	// Drop breaks the bot's connection, the one events come on. The next attempt to connect
-	// works. What is said afterwards must not get lost in the network.
+	// Drop breaks the connection by which events come. The next attempt to connect works. The network must keep
+	// messages that come after that.
 	Drop(ctx context.Context) error
 
 	// Revoke makes the network reject the credential from now on, and ends connections made with it.
@@ -67,8 +67,8 @@ type Harness interface {
 	// connection without an answer.
 	BreakNextSend(ctx context.Context) error
 
-	// Received lists what the network carried out for the bot so far, oldest first, without polling and
-	// connecting.
+	// Received returns the bot's requests so far that the network carried out, oldest first, without those for polling
+	// and connecting.
 	Received() []Received
 
 	// Credential is the bot's credential in the clear, which the suite searches for. If a bot has more than one, its Harness
@@ -79,24 +79,25 @@ type Harness interface {
 	Logged() string
 }
 
-// Lacks says what a network cannot do that most can. A Harness without a method Lacks() Lacks lacks nothing.
+// Lacks says which common abilities a network does not have. A Harness without a method Lacks() Lacks has all of them.
 type Lacks struct {
 	Groups     bool // it has no shared chats: the suite writes in Direct instead
 	Revocation bool // it cannot reject the credential
-	Lookup     bool // the bot knows what a chat is without a request
+	Lookup     bool // the bot can tell the kind of a chat without a request
 	// Doubt: the network drops a repeated message, so the bot repeats a broken send until it is answered.
 	Doubt bool
 	// Hush: typing is shown in threads only.
 	Hush bool
 	// Wide: the advertised length counts bytes, so characters of several bytes count for more than one.
 	Wide bool
-	// Handed: the network never repeats what it has handed over. A bot that dies loses what it has not stored.
+	// Handed: the network never repeats an event that it has handed over. A bot that dies loses events that it has not
+	// stored.
 	Handed bool
 	// Standing: buttons cannot be taken off a message.
 	Standing bool
 }
 
-// lacks is what h's network lacks.
+// lacks returns the abilities that h's network does not have.
 func lacks(h Harness) (l Lacks) {
 	if h, ok := h.(interface{ Lacks() Lacks }); ok {
 		l = h.Lacks()
@@ -104,7 +105,7 @@ func lacks(h Harness) (l Lacks) {
 	return l
 }
 
-// shared is where people write to each other on h's network.
+// shared returns a place where several people write on h's network.
 func shared(h Harness) Place {
 	if lacks(h).Groups {
 		return Direct
@@ -112,7 +113,7 @@ func shared(h Harness) Place {
 	return Group
 }
 
-// Log collects what a platform logs, at every level. The zero value is ready.
+// Log collects a platform's log lines of every level. The zero value is ready.
 type Log struct {
 	mu  sync.Mutex // guards buf
 	buf bytes.Buffer
@@ -137,9 +138,9 @@ func (l *Log) String() string {
 	return l.buf.String()
 }
 
-// HoldPort finds a port of 127.0.0.1 for a server in another process, which cannot pick one itself or must
-// come back on the same one. Until release is called the system gives nobody that port by chance; a server
-// that asks for it may listen on it. While none does, connections are refused.
+// HoldPort finds a port of 127.0.0.1 for a server in another process that cannot pick one itself, or must return to the
+// same one. Until release is called, the system gives nobody that port by chance; a server that asks for it may listen
+// on it. While none does, connections are refused.
 func HoldPort() (port int, release func(), err error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err != nil {

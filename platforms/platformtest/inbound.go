@@ -13,8 +13,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// looks is how often the suite looks for goroutines that Run left. One look takes half a second, too short where the machine
-// is busy.
+// looks is how often the suite looks for goroutines that Run left. One look takes half a second, which is too short on
+// a busy machine.
 const looks = 6
 
 // checkStops is rule 1.
@@ -61,12 +61,12 @@ func checkCursor(ctx context.Context, h Harness) error {
 		b.say(Ann, shared(b.h), "first")
 		b.offered()
 		b.say(Ann, shared(b.h), "second")
-		backoff.Pause(ctx, quiet) // time to confirm what must not be confirmed yet
+		backoff.Pause(ctx, quiet) // time for the bot to confirm too early, if it does
 	})
 	if err != nil {
 		return err
 	}
-	if lacks(h).Handed { // the network does not repeat the two; but a bot that starts again must get what comes next
+	if lacks(h).Handed { // the network does not repeat the two, but a restarted bot must get the next one
 		return with(ctx, h, &inbox{cursor: dying.cursor}, func(b *bench) { b.hear(Ann, shared(b.h), "third") })
 	}
 	// After the restart both must come: nothing was accepted.

@@ -12,7 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// inbox plays the hub: it keeps what it accepted, refuses when told to, and in every check notes what breaks the rules
+// inbox plays the hub: it keeps accepted events, refuses when told to, and notes in every check what breaks the rules
 // of platforms.Inbox.
 type inbox struct {
 	// Set before the platform runs.
@@ -78,7 +78,7 @@ func (in *inbox) batches() []platforms.Batch {
 	return slices.Clone(in.offered)
 }
 
-// events are the accepted ones so far.
+// events returns the accepted ones so far.
 func (in *inbox) events() []relay.Event {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -131,7 +131,7 @@ func texts(evs []relay.Event) []string {
 	return out
 }
 
-// wellFormed is what every event must have and ev has not; nil if it has everything.
+// wellFormed returns what ev lacks that every event must have; nil if it has everything.
 func wellFormed(bot relay.Bot, ev relay.Event) error {
 	_, unstorable := json.Marshal(ev)
 	types := []relay.ChatType{relay.ChatDM, relay.ChatGroup, relay.ChatChannel, relay.ChatThread}

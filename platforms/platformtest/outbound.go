@@ -24,7 +24,7 @@ func checkCancelled(b *bench) {
 	if ae := relay.Explain(err); ae.Outcome != relay.NotSent {
 		fail("send on a cancelled context: %q is not classified as not sent", err)
 	}
-	b.send(reply(ev, "now")) // which comes after what may be on its way
+	b.send(reply(ev, "now")) // comes after anything that is still on its way
 	b.carriedOut("now")
 }
 
@@ -90,7 +90,7 @@ func checkAbilities(b *bench) {
 	checkManager(b, ev.Source.Place(), ann, bob)
 }
 
-// actions is one of each kind, on a message yet to be filled in.
+// actions returns one action of each kind; the message is filled in later.
 func actions(src relay.Source) []relay.Action {
 	c, m := src.ChatID, reply(relay.Event{Source: src}, "").Meta
 	return []relay.Action{
@@ -120,7 +120,7 @@ func (b *bench) unable(a relay.Action) {
 	}
 }
 
-// able carries a out on a message of the bot's own, made for it, and looks at what the network saw.
+// able carries a out on a message that the bot sent for it, and checks what the network saw.
 func (b *bench) able(chat relay.ChatID, a relay.Action) {
 	text := "for " + string(a.Op())
 	own := b.send(relay.Send{Chat: chat, Content: text}).MessageID
@@ -163,7 +163,7 @@ func (b *bench) able(chat relay.ChatID, a relay.Action) {
 	}
 }
 
-// checkPlaces looks at who sees the group, where it is, and whose the direct chats are.
+// checkPlaces checks who sees the group, where it is, and whose the direct chats are.
 func checkPlaces(b *bench, group, ann, bob relay.Source) {
 	if r, ok := b.p.(platforms.Roster); ok {
 		sees, err := r.CanSee(b.ctx, group.Place(), ann.UserID)
@@ -190,7 +190,7 @@ func checkPlaces(b *bench, group, ann, bob relay.Source) {
 	}
 }
 
-// checkManager looks at who decides who reads: Ann in the group, and nobody anywhere else.
+// checkManager checks who decides who reads: Ann in the group, and nobody anywhere else.
 func checkManager(b *bench, group relay.Place, ann, bob relay.Source) {
 	m, ok := b.p.(platforms.Manager)
 	if !ok {
@@ -245,8 +245,8 @@ func checkLength(b *bench) {
 	}
 }
 
-// filler is a text of n units in which UTF-16 units, code points and bytes all differ in number,
-// and which offers no place to split.
+// filler returns a text of n units in which UTF-16 units, code points and bytes all differ in number, and which offers
+// no place to split.
 func filler(n int, unit relay.LenUnit) string {
 	if unit == relay.LenUTF16 {
 		return strings.Repeat("😀", n/2) + strings.Repeat("x", n%2)

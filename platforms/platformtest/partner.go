@@ -17,7 +17,7 @@ import (
 // partnersEnv is the folder of the npm packages that others wrote and our tests play against: node_modules.
 const partnersEnv = "HERMES_CONNECTOR_PARTNERS"
 
-// Partner is the folder of an npm package. The test is skipped where the packages are not installed.
+// Partner returns the folder of an npm package. The test is skipped where the packages are not installed.
 func Partner(t *testing.T, name string) string {
 	t.Helper()
 	dir := os.Getenv(partnersEnv)
@@ -27,9 +27,9 @@ func Partner(t *testing.T, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// AskPartner runs script, the body of an async function of input, which has the package as partner. What it returns goes
+// AskPartner runs script, the body of an async function of input, which has the package as partner. Its result goes
 // into output. Both are JSON. name is a package that can be required, or a module of one that can only be imported:
-// "file-type/index.js". The test is skipped where the packages are not installed.
+// "file-type/index.js". The test is skipped if the packages are not installed.
 func AskPartner(t *testing.T, name, script string, input, output any) {
 	t.Helper()
 	const frame = `const path = process.argv[1];
@@ -52,7 +52,7 @@ func AskPartner(t *testing.T, name, script string, input, output any) {
 	}
 }
 
-// Running runs p until the test ends, and tells what it has handed in so far.
+// Running runs p until the test ends. It returns a function that lists the batches so far.
 func Running(t *testing.T, p platforms.Bot) func() []platforms.Batch {
 	t.Helper()
 	in := &inbox{bot: p.ID()}
@@ -71,12 +71,12 @@ func Running(t *testing.T, p platforms.Bot) func() []platforms.Batch {
 // FormPart is a part of a form as busboy, npm's parser of forms, reads it.
 type FormPart struct {
 	Name, Type string
-	File       string // the file's name; empty: it is a field
+	File       string // the file's name; empty: this is a field
 	Content    []byte
 	Cut        bool // busboy stopped in the middle of it
 }
 
-// ReadForm has busboy parse a request's body. The test is skipped where it is not installed.
+// ReadForm parses a request's body with busboy. The test is skipped where that is not installed.
 func ReadForm(t *testing.T, contentType string, body []byte) (parts []FormPart) {
 	t.Helper()
 	AskPartner(t, "busboy", `return await new Promise((done, fail) => {

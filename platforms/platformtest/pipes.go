@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Pipes is a listener whose connections are in memory: a network without sockets, for a bubble of synctest. What waits on
-// a real socket does not let the bubble's clock go on.
+// Pipes is a listener whose connections are in memory: a network without sockets, for a bubble of synctest. A wait on a
+// real socket would stop the bubble's clock.
 type Pipes struct {
-	conns  chan net.Conn // unbuffered: who dials waits for Accept, or for the end
+	conns  chan net.Conn // unbuffered: a dial waits for Accept, or for the end
 	once   sync.Once
 	closed chan struct{}
 }
@@ -21,7 +21,7 @@ type Pipes struct {
 // NewPipes makes a listener to which nobody is connected.
 func NewPipes() *Pipes { return &Pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
 
-// Dial connects to the listener; ip is where the connection seems to come from.
+// Dial connects to the listener; the connection seems to come from ip.
 func (l *Pipes) Dial(ctx context.Context, ip string) (net.Conn, error) {
 	a, b := newPipe(), newPipe()
 	near := &pipeConn{in: a, out: b, peer: l.Addr()}
@@ -36,7 +36,7 @@ func (l *Pipes) Dial(ctx context.Context, ip string) (net.Conn, error) {
 	}
 }
 
-// From is an HTTP transport to the listener whose connections seem to come from an address.
+// From returns an HTTP transport to the listener whose connections seem to come from an address.
 func (l *Pipes) From(ip string) *http.Transport {
 	return &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return l.Dial(ctx, ip) }}
 }
@@ -57,8 +57,7 @@ func (l *Pipes) Close() error { l.once.Do(func() { close(l.closed) }); return ni
 // Addr implements net.Listener.
 func (l *Pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 8080} }
 
-// pipe is one direction of a connection. Like a socket, and unlike net.Pipe, it takes what is
-// written without waiting for the reader.
+// pipe is one direction of a connection. Like a socket, and unlike net.Pipe, a write does not wait for the reader.
 type pipe struct {
 	mu       sync.Mutex // guards the fields below
 	buf      []byte

@@ -8,9 +8,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/testdata/long"
 )
 
-// Previewer is a Harness whose network fetches the links of what is said to it, unless it is told not to.
+// Previewer is a Harness whose network fetches the links in messages, unless it is told not to.
 type Previewer interface {
-	// Fetched are the texts of the bot's messages, edits, captions and drafts so far that it was not told so of.
+	// Fetched returns the texts of the bot's messages, edits, captions and drafts that the network got without being
+	// told not to fetch their links.
 	Fetched() []string
 }
 

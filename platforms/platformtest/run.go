@@ -11,10 +11,9 @@
 //		})
 //	}
 //
-// The harness builds its bot in Open, with the log of a platformtest.Log and a credential that is long and
-// unmistakable, because the suite searches for it. A second Open plays a restart: a new Bot on the same
-// network, which remembers what the bot had confirmed. Pauses after a failure count towards the suite's time:
-// let the harness configure short ones.
+// The harness builds its bot in Open, with a platformtest.Log and a long, unmistakable credential, because the suite
+// searches for it. A second Open plays a restart: a new Bot on the same network, which remembers what the bot had
+// confirmed. Pauses after a failure count towards the suite's time: let the harness configure short ones.
 //
 // # The checks
 //
@@ -31,7 +30,7 @@
 //	11  length:      A message of the advertised length in the advertised unit is one message, one more is not.
 //	12  secrets:     No error, status, log line or event contains the credential, and no log line what people wrote.
 //
-// Of who has the ability, where the Harness can tell (FileTaker, FileShower, Presser, Previewer):
+// For platforms with the ability, if the Harness can test it (FileTaker, FileShower, Presser, Previewer):
 //
 //	13  files out:   A file arrives whole, once, with its caption; unclear is MaybeSent, and is not repeated.
 //	14  files in:    What people show has references that open; what the network lost is a MediaError.
@@ -50,13 +49,13 @@ import (
 )
 
 const (
-	// limit bounds one check. Only a platform that never does what the check waits for meets it.
+	// limit bounds one check. Only a platform that never does what the check waits for reaches it.
 	limit = time.Minute
-	// quiet is how long the suite waits for a fault where the right behaviour is to do nothing.
+	// quiet is how long the suite waits for a fault when the right behaviour is to do nothing.
 	quiet = 200 * time.Millisecond
 )
 
-// check is one rule of the contract: nil means that the harness's platform keeps it.
+// check is one rule of the contract; its result is nil if the harness's platform obeys it.
 type check struct {
 	name string
 	run  func(ctx context.Context, h Harness) error
@@ -84,8 +83,8 @@ var checks = []check{
 	{"18 previews", working(checkPreviews)},
 }
 
-// Run puts a platform through all checks, each as a subtest on a harness of its own; all but the first run side by side.
-// open may use its t for cleanup and to fail.
+// Run puts a platform through all checks, each as a subtest on a harness of its own; all but the first run side by
+// side. open may use its t for cleanup and to fail.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) {

@@ -11,14 +11,14 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// What a person and the bot write in the twelfth check: words that no log contains by chance.
+// Texts of a person and the bot in the twelfth check: words that no log contains by chance.
 const (
 	spoken   = "marmalade xylophone quandary"
 	answered = "pumpernickel zeppelin rhubarb"
 )
 
-// checkSecrets is rule 12: it makes everything go wrong that can, up to a revoked credential, and reads what
-// is said about it.
+// checkSecrets is rule 12: it makes everything go wrong that can, up to a revoked credential, and reads the errors and
+// logs about it.
 func checkSecrets(b *bench) {
 	if len(b.h.Credential()) < 16 {
 		fail("harness: the credential is too short to be searched for")
@@ -52,7 +52,7 @@ func checkSecrets(b *bench) {
 	said.check(b.h)
 }
 
-// output is everything that a platform said, but for its log.
+// output is every text of a platform, except its log.
 type output []string
 
 func (g *output) add(where string, v any) {
@@ -67,7 +67,7 @@ func (g *output) add(where string, v any) {
 	}
 }
 
-// check ends the check if the output or the log holds the credential, or the log what people wrote.
+// check ends the check if the output or the log contains the credential, or the log what people wrote.
 func (g output) check(h Harness) {
 	forms := spellings(h.Credential())
 	if h, ok := h.(interface{ Further() []string }); ok {
@@ -89,7 +89,7 @@ func (g output) check(h Harness) {
 	}
 }
 
-// spellings are the forms that a credential may take in a text.
+// spellings returns the forms that a credential may take in a text.
 func spellings(secret string) []string {
 	return []string{
 		secret,

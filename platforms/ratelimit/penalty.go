@@ -9,24 +9,24 @@ import (
 
 // Telegram counts per chat and per bot, and its 429 does not say which of the two it means. The limiter takes a penalty
 // for the chat's, however many chats are punished. It takes penalties for the bot's only when two chats are punished
-// and, before any action has passed, an innocent chat is refused too: a chat that had been silent and unpunished, of an
-// instance none of whose chats was punished lately. So nobody can have others refused by overdoing it in their own chats.
+// and, before any action has passed, an innocent chat is refused too: a chat that was silent and unpunished, and whose
+// instance had no punished chat lately. So nobody can cause refusals for others by doing too much in their own chats.
 //
 // Even then the bot is closed for a few seconds at a time only. After them one action enters, and the bot is closed
 // until that action is answered. If the action passes, the bot is not meant, or no longer.
 const (
 	// lately is how long an action or the end of a penalty counts against innocence.
 	lately = time.Minute
-	// shutFor is how long the bot is closed at a time, at most.
+	// shutFor is the longest time for which the bot is closed at once.
 	shutFor = 5 * time.Second
-	// probeFor is how long the bot is closed behind an action that is not answered.
+	// probeFor is how long the bot is closed behind an action that gets no answer.
 	probeFor = 2 * time.Second
 )
 
 // silence is a time for each cost.
 type silence [costs]time.Time
 
-// extend closes, until then, for what a penalty for cost forbids.
+// extend closes, until then, everything that a penalty for cost forbids.
 func (s *silence) extend(cost Cost, until time.Time) {
 	s[cost] = Later(s[cost], until)
 	if cost == Message {
@@ -39,12 +39,12 @@ func (s *silence) longAgo(now time.Time) bool {
 	return !slices.ContainsFunc(s[:], func(at time.Time) bool { return now.Sub(at) < lately })
 }
 
-// doubt is what the limiter knows about whether the network, with its refusals at a cost, means the whole bot.
+// doubt is what the limiter knows about the question whether the network's refusals at a cost concern the whole bot.
 type doubt struct {
-	punished map[relay.ChatID]time.Time // since an action passed, and until when; nil: none
+	punished map[relay.ChatID]time.Time // since an action passed: the punished chats, and until when; nil: none
 	shut     time.Time                  // the bot is closed until then
 	probing  time.Time                  // until then one action at a time enters
-	probe    *chat                      // whose action entered last while probing
+	probe    *chat                      // the chat whose action entered last while probing
 }
 
 // Closed reports whether a penalty forbids signals in the chat.
@@ -97,8 +97,8 @@ func (l *Limiter) PenaliseBot(d time.Duration) {
 	}
 }
 
-// Refused closes the chat for d: the network refused an action that had entered, asked for by an instance (empty: by
-// the connector), and demanded silence for d without saying of whom.
+// Refused closes the chat for d: the network refused an action that had entered, requested by an instance (empty: by
+// the connector), and demanded silence for d without saying whose.
 func (l *Limiter) Refused(id relay.ChatID, cost Cost, by relay.InstanceID, d time.Duration) {
 	if d <= 0 {
 		return
@@ -136,7 +136,7 @@ func (l *Limiter) Refused(id relay.ChatID, cost Cost, by relay.InstanceID, d tim
 	l.movedLocked()
 }
 
-// Passed says that the network carried out an action of that cost: it does not refuse the whole bot.
+// Passed says that the network carried out an action of that cost, so it does not refuse the whole bot.
 func (l *Limiter) Passed(cost Cost) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,7 +148,7 @@ func (l *Limiter) Passed(cost Cost) {
 	l.movedLocked()
 }
 
-// botOpensLocked is when the whole bot is open for a cost. l.mu must be held.
+// botOpensLocked returns when the whole bot is open for a cost. l.mu must be held.
 func (l *Limiter) botOpensLocked(cost Cost) time.Time {
 	at := Later(l.closed, l.doubts[cost].shut)
 	if cost == Signal {

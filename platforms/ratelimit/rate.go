@@ -15,7 +15,7 @@ type Meter struct {
 	full time.Time // when the whole burst is there again
 }
 
-// Opens is when one more may pass after ahead others have.
+// Opens returns when one more may pass after ahead others.
 func (m *Meter) Opens(ahead int, now time.Time) time.Time {
 	if m.Rate.Every <= 0 {
 		return now
@@ -34,7 +34,7 @@ func (m *Meter) Take(now time.Time) {
 // Recovered reports whether the whole burst is there again.
 func (m *Meter) Recovered(now time.Time) bool { return !m.full.After(now) }
 
-// Later is the later one of two moments.
+// Later returns the later one of two moments.
 func Later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b

@@ -9,7 +9,7 @@
 //     instance's long message.
 //  2. In any window of length w at most Burst + w/Every messages pass a Rate.
 //  3. During a penalty nothing enters that it forbids.
-//  4. Whoever cannot enter before their deadline is told so at once, and takes nothing.
+//  4. An action that cannot enter before its deadline is refused at once, and uses up nothing.
 //  5. A chat that is idle, unpunished and fully recovered is forgotten.
 //  6. What chats or instances take beyond their share leaves half of the bot's burst to others.
 //  7. However many chats of one instance are punished, the chats of others stay open.
@@ -26,12 +26,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Rates are those of one bot. The zero value only orders and obeys penalties.
+// Rates are the rates of one bot. The zero value only orders and obeys penalties.
 type Rates struct {
 	Bot  Rate // everything the bot does, in all chats together
 	Chat Rate // the messages of each chat
-	// Share is what a chat may take of Bot at any time. It takes more only while half of Bot's burst is left for
-	// others, so that no chat can make all others wait. The zero Rate lets every chat take all there is.
+	// Share is how much of Bot a chat may take at any time. It may take more only while half of Bot's burst is left for
+	// others, so that no chat can make all others wait. The zero Rate lets every chat take everything.
 	Share Rate
 	// Instance, when it is not zero, takes the place of Share for what instances do: each has one share for all its
 	// chats together.
@@ -68,7 +68,7 @@ type Limiter struct {
 	shares map[relay.InstanceID]*Meter    // what instances took of Rates.Instance
 	closed time.Time                      // end of the penalty the network laid on the whole bot
 	doubts [costs]doubt                   // whether it means the whole bot without saying so
-	guilty map[relay.InstanceID]time.Time // whose actions were refused, and until when that counts
+	guilty map[relay.InstanceID]time.Time // instances whose actions were refused, and until when that counts
 	moved  chan struct{}                  // closed and replaced when closed or a doubt changed
 	signs  map[sign]time.Time             // when each was given
 	swept  time.Time
@@ -80,9 +80,9 @@ type sign struct {
 	what string
 }
 
-// chat is what the limiter remembers about one chat. Guarded by Limiter.mu.
+// chat is what the limiter remembers about one chat. Limiter.mu guards it.
 type chat struct {
-	holder  *waiter   // who has the turn; nil: nobody
+	holder  *waiter   // has the turn; nil: nobody
 	queue   []*waiter // in the order of arrival
 	rate    Meter
 	share   Meter
@@ -97,8 +97,8 @@ type waiter struct {
 	cost   Cost
 	by     relay.InstanceID
 	looks  bool // only to know when it could enter
-	inside bool // it belongs to the holder of the turn, and waits for the rates only
-	// due is when it could enter, by its last look. From then on those behind it wait for it.
+	inside bool // the place belongs to the holder of the turn, which waits for the rates only
+	// due is when it could enter, as it last computed. From then on those behind it wait for it.
 	due time.Time
 }
 
@@ -137,8 +137,8 @@ func (l *Limiter) WaitOpen(ctx context.Context, id relay.ChatID, patience time.D
 	return err
 }
 
-// Next waits until the holder of the chat's turn may do one more thing, such as the next part of a long message. Errors
-// are those of Acquire. When other instances wait for the chat, they have their turns first.
+// Next waits until the holder of the chat's turn may act once more, for example to send the next part of a long
+// message. Errors are those of Acquire. If other instances wait for the chat, they have their turns first.
 func (l *Limiter) Next(ctx context.Context, id relay.ChatID, cost Cost, patience time.Duration) error {
 	by := platforms.Caller(ctx)
 	w := l.giveWay(id, by)
@@ -149,8 +149,8 @@ func (l *Limiter) Next(ctx context.Context, id relay.ChatID, cost Cost, patience
 	return err
 }
 
-// giveWay ends the holder's turn if another instance waits for it. It returns the holder, who has to
-// queue again; nil: nobody waits, and the turn goes on.
+// giveWay ends the holder's turn if another instance waits for it. It returns the holder, who has to queue again; nil:
+// nobody waits, and the turn continues.
 func (l *Limiter) giveWay(id relay.ChatID, by relay.InstanceID) *waiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -174,8 +174,8 @@ func (l *Limiter) leave(c *chat, w *waiter) {
 	}
 }
 
-// Due reports whether the signal what, such as a typing, is due in the chat again, and then counts it as given for
-// every, which is at most a minute.
+// Due reports whether the signal what, such as a typing, is due in the chat again. If so, it counts as given for the
+// time every, which is at most a minute.
 func (l *Limiter) Due(id relay.ChatID, what string, every time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -221,7 +221,7 @@ func (l *Limiter) wait(ctx context.Context, id relay.ChatID, w *waiter, patience
 			err = context.Cause(stop)
 		case at.After(deadline) || !now.Before(deadline):
 			err = context.DeadlineExceeded
-		case at.After(now) && !w.due.After(now): // another chat took what it could have had: who is behind it may go first
+		case at.After(now) && !w.due.After(now): // another chat took its place at the rate: the one behind it may go first
 			c.wakeLocked()
 		}
 		w.due = at
@@ -232,7 +232,7 @@ func (l *Limiter) wait(ctx context.Context, id relay.ChatID, w *waiter, patience
 		if first {
 			wake = at
 		}
-		changed, moved := c.changed, l.moved // taken under the lock that guards what was looked at
+		changed, moved := c.changed, l.moved // read under the same lock as the state above
 		l.mu.Unlock()
 		select {
 		case <-time.After(wake.Sub(now)):
@@ -245,7 +245,7 @@ func (l *Limiter) wait(ctx context.Context, id relay.ChatID, w *waiter, patience
 	}
 }
 
-// turnLocked is when w could enter at the earliest, and whether nobody goes before w. l.mu must be held.
+// turnLocked returns when w could enter at the earliest, and whether nobody goes before w. l.mu must be held.
 func (l *Limiter) turnLocked(c *chat, w *waiter, now time.Time) (at time.Time, first bool) {
 	if w.inside {
 		return l.opensLocked(c, w, 0, now), true
@@ -263,7 +263,7 @@ func (l *Limiter) turnLocked(c *chat, w *waiter, now time.Time) (at time.Time, f
 	return l.opensLocked(c, w, ahead, now), first
 }
 
-// opensLocked is when w could enter after ahead messages have. l.mu must be held.
+// opensLocked returns when w could enter after ahead other messages. l.mu must be held.
 func (l *Limiter) opensLocked(c *chat, w *waiter, ahead int, now time.Time) time.Time {
 	at := Later(Later(now, c.closed[w.cost]), l.botOpensLocked(w.cost))
 	free := Later(l.bot.Opens(0, now), l.shareLocked(c, w.by).Opens(0, now))
@@ -277,7 +277,7 @@ func (l *Limiter) opensLocked(c *chat, w *waiter, ahead int, now time.Time) time
 	return at
 }
 
-// shareLocked is the share that an instance's actions in the chat are counted against. l.mu must be held.
+// shareLocked returns the share that an instance's actions in the chat are counted against. l.mu must be held.
 func (l *Limiter) shareLocked(c *chat, by relay.InstanceID) *Meter {
 	if by == "" || l.rates.Instance.Every <= 0 {
 		return &c.share
@@ -305,8 +305,7 @@ func (l *Limiter) takeLocked(c *chat, w *waiter, now time.Time) {
 	l.enteredLocked(c, w.cost, now)
 }
 
-// sweepLocked now and then drops what is not needed, save what is known of the chat id. l.mu must
-// be held.
+// sweepLocked now and then drops state that is not needed, except that of the chat id. l.mu must be held.
 func (l *Limiter) sweepLocked(now time.Time, id relay.ChatID) {
 	if now.Sub(l.swept) < sweepEvery {
 		return

@@ -1,12 +1,12 @@
-// Package sender carries out what a bot does in a chat: an action waits for the chat's turn at the bot's limiter
-// (package ratelimit), and makes its calls, which are functions. What certainly was not sent is tried again as long as
-// the action's deadline allows, and the limiter is told of the penalties that the network lays on the bot.
+// Package sender carries out a bot's actions in a chat. An action waits for the chat's turn at the bot's limiter
+// (package ratelimit), and makes its calls, which are functions. A call that certainly was not carried out is tried
+// again as long as the action's deadline allows. The limiter learns of the penalties that the network puts on the bot.
 //
 // Invariants:
 //
-//  1. A call that may have been carried out is repeated only if the caller says that a repetition is
-//     harmless. If the outcome of one try is unknown, so is that of all.
-//  2. Nothing leaves with less than reserve of the action's time left, if it had to wait.
+//  1. A call that may have been carried out is repeated only if the caller says that a repetition is harmless. If the
+//     outcome of one try is unknown, the outcome of all is unknown.
+//  2. An action that had to wait is sent only if at least reserve of its time is left.
 package sender
 
 import (
@@ -24,16 +24,16 @@ import (
 )
 
 const (
-	// reserve of an action's time is left to the call when the limiter opens late, so that the answer comes in
-	// time and the outcome is known.
+	// reserve is how much of an action's time must be left when the limiter opens, so that the answer comes in time and
+	// the outcome is known.
 	reserve = 3 * time.Second
-	// leastPenalty is how long a chat is left alone after a 429 that names no time.
+	// leastPenalty is the penalty of a chat after a 429 that names no time.
 	leastPenalty = time.Second
 	// maxTries bounds the calls for one message when no deadline does.
 	maxTries = 12
 	// silenceFor is how long an action without a deadline may wait for the limiter.
 	silenceFor = time.Minute
-	// signalWait is how long a signal waits for its turn. It is cosmetic.
+	// signalWait is how long a signal waits for its turn. It is only an ornament.
 	signalWait = 2 * time.Second
 )
 
@@ -51,7 +51,7 @@ func New(rates ratelimit.Rates, explain func(error) *relay.ActionError, check fu
 	return &Turns{Limiter: ratelimit.New(rates), explain: explain, check: check}
 }
 
-// Turn is one action's stay at the limiter of its chat. Not for use by several goroutines.
+// Turn is one action's stay at the limiter of its chat. It must not be used by several goroutines.
 type Turn struct {
 	*Turns
 	Chat    relay.ChatID // empty: none, so that no limiter is asked
@@ -59,12 +59,12 @@ type Turn struct {
 
 	cost    ratelimit.Cost
 	once    bool // no second try, whatever the reason
-	waits   bool // whoever asks tries again later: what certainly was not sent is not tried again here
+	waits   bool // the caller tries again later, so the turn does not repeat calls that certainly were not sent
 	paid    bool // the next call has its place in the rates already
 	release func()
 }
 
-// patience is how long an action may wait for a limiter.
+// patience returns how long an action may wait for a limiter.
 func patience(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
 		return time.Until(deadline) - reserve
@@ -84,7 +84,7 @@ func (s *Turns) Enter(ctx context.Context, chat relay.ChatID, cost ratelimit.Cos
 	return s.within(ctx, chat, cost, patience(ctx))
 }
 
-// Outside is the turn of what has no place in any chat's order.
+// Outside returns a turn for an action that needs no place in the order of a chat.
 func (s *Turns) Outside() *Turn { return &Turn{Turns: s} }
 
 // Signal is Enter for a reaction, which waits a moment and in a penalty not at all. Its error says so.
@@ -117,7 +117,7 @@ func (s *Turns) AtOnce(ctx context.Context, chat relay.ChatID) (*Turn, error) {
 	return t, nil
 }
 
-// ready is why nothing can leave for the chat at all; nil if something may.
+// ready returns why nothing can leave for the chat at all; nil if something may.
 func (s *Turns) ready(ctx context.Context, chat relay.ChatID) error {
 	if ctx.Err() != nil {
 		return NotSentIn(ctx)
@@ -133,7 +133,7 @@ func (s *Turns) within(ctx context.Context, chat relay.ChatID, cost ratelimit.Co
 	return &Turn{Turns: s, Chat: chat, cost: cost, paid: true, release: release}, nil
 }
 
-// Leave ends the turn. What the action still does has no place in the chat's order.
+// Leave ends the turn. The action's further calls have no place in the chat's order.
 func (t *Turn) Leave() { t.release() }
 
 // Move takes the turn to another chat.
@@ -155,11 +155,11 @@ type Call struct {
 	Apart  bool // its penalties are not the chat's
 }
 
-// Do carries out one call. What certainly was not carried out, and what may be carried out twice, it tries again as
-// long as ctx's deadline allows.
+// Do makes one call. If the call certainly was not carried out, or may be carried out twice, Do tries again as long as
+// ctx's deadline allows.
 func (t *Turn) Do(ctx context.Context, c Call) error {
 	again := backoff.Backoff{First: 500 * time.Millisecond, Max: 4 * time.Second}
-	var last, unclear error // of the tries before: why the last one failed, and one whose outcome is unknown
+	var last, unclear error // of earlier tries: the last error, and one with an unknown outcome
 	for tries := 1; ; tries++ {
 		if err := t.next(ctx); err != nil {
 			return cmp.Or(unclear, t.waitedFor(last, err))
@@ -218,7 +218,7 @@ func (t *Turn) next(ctx context.Context) error {
 	return nil
 }
 
-// Heed tells the limiter what the answer to an action was: err is nil, or why the call had no result.
+// Heed tells the limiter the result of an action: err is nil, or why the call had no result.
 func (s *Turns) Heed(ctx context.Context, chat relay.ChatID, cost ratelimit.Cost, err error) {
 	f := httpcall.FaultOf(err)
 	d := max(f.RetryAfter, leastPenalty)
@@ -236,7 +236,7 @@ func (s *Turns) Heed(ctx context.Context, chat relay.ChatID, cost ratelimit.Cost
 	}
 }
 
-// waitedFor is the error of an action whose next try the limiter refused: that of the last try, with the time that
+// waitedFor returns the error of an action whose next try the limiter refused: the last try's error, with the time that
 // the limiter named.
 func (s *Turns) waitedFor(last, refusal error) error {
 	limiter := new(relay.ActionError)
@@ -253,7 +253,7 @@ func (s *Turns) waitedFor(last, refusal error) error {
 // NotSentIn is the answer to a call that was not made because ctx had ended.
 func NotSentIn(ctx context.Context) error { return platforms.NotSent(0, context.Cause(ctx)) }
 
-// Dropped is the answer to a signal that is dropped because of err: a gateway does not try it again.
+// Dropped returns the answer to a signal that is dropped because of err: a gateway does not try it again.
 func Dropped(err error) *relay.ActionError {
 	d := httpcall.FaultOf(err).RetryAfter
 	var ae *relay.ActionError
@@ -271,7 +271,7 @@ func Unfinished(text string) bool { return strings.HasSuffix(strings.TrimSpace(t
 
 // Text is a text on its way, in parts.
 type Text interface {
-	// Left is how many parts are not sent yet.
+	// Left returns how many parts are not sent yet.
 	Left() int
 	// Send posts the next part in the turn's chat, and goes on to the one after it.
 	Send(ctx context.Context, t *Turn) (relay.MessageID, error)
@@ -279,10 +279,10 @@ type Text interface {
 	Skip(err error) bool
 }
 
-// Plain is a text of parts of which none may be missing: after one that cannot be sent nothing more is.
+// Plain is a text whose parts must all arrive: after a part that cannot be sent no further ones are sent.
 type Plain struct {
 	Parts []string
-	// Part posts one of them in the turn's chat.
+	// Part posts a part in the turn's chat.
 	Part func(ctx context.Context, t *Turn, part string) (relay.MessageID, error)
 }
 
@@ -311,7 +311,7 @@ func (s *Turns) Post(ctx context.Context, chat relay.ChatID, x Text) (relay.Resu
 	return t.Post(ctx, x)
 }
 
-// Edit has replace put the first part of x in the place of the message, and posts the rest, unless the gateway is
+// Edit lets replace put the first part of x in the place of the message, and posts the rest, unless the gateway is
 // still writing the text: its next edit, a second later, would post the rest again.
 func (s *Turns) Edit(ctx context.Context, a relay.Edit, x Text, replace func(context.Context, *Turn) error) (relay.Result, error) {
 	t, err := s.Enter(ctx, a.Chat, ratelimit.Message)
@@ -346,7 +346,7 @@ func (t *Turn) Post(ctx context.Context, x Text, stand ...relay.MessageID) (rela
 	return t.sent(stand), nil
 }
 
-// sent is the result of a text whose parts have the given ids.
+// sent returns the result of a text whose parts have the given ids.
 func (t *Turn) sent(ids []relay.MessageID) relay.Result {
 	res := relay.Result{MovedTo: t.MovedTo}
 	if len(ids) > 0 {

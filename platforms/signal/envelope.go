@@ -1,6 +1,6 @@
 package signal
 
-// received is an event of the stream, as far as it matters.
+// received is the part of a stream event that matters.
 type received struct {
 	Account   string    `json:"account"`
 	Envelope  *envelope `json:"envelope"`
@@ -9,7 +9,7 @@ type received struct {
 	} `json:"exception"`
 }
 
-// envelope is what somebody's device sent.
+// envelope is a message from somebody's device.
 type envelope struct {
 	Number string       `json:"sourceNumber"` // empty: not shown
 	UUID   string       `json:"sourceUuid"`
@@ -20,7 +20,7 @@ type envelope struct {
 	} `json:"syncMessage"`
 }
 
-// sentMessage is what the account's owner wrote with another device.
+// sentMessage is a message that the account's owner wrote with another device.
 type sentMessage struct {
 	Number string `json:"destinationNumber"`
 	UUID   string `json:"destinationUuid"`

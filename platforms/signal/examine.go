@@ -45,7 +45,7 @@ func (p *Bot) Stands(ctx context.Context, place relay.Place) ([]finding.Finding,
 	return p.stands([]group{g}, place), err
 }
 
-// stands is what is wrong with the account in a place, by what the daemon says of groups.
+// stands returns the findings about the account in a place, from the daemon's list of groups.
 func (p *Bot) stands(all []group, place relay.Place) []finding.Finding {
 	id, shared := groupIn(place.Chat)
 	at := slices.IndexFunc(all, func(g group) bool { return g.ID == id })

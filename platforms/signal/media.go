@@ -18,10 +18,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// maxSent is how large a file may be that goes out, in bytes: signal-cli reads no text of JSON over 20,000,000 characters.
+// maxSent is how large an outgoing file may be, in bytes: signal-cli reads no JSON text over 20,000,000 characters.
 const maxSent = 14 << 20
 
-// SendMedia implements platforms.MediaSender. What the text is too long for follows as messages.
+// SendMedia implements platforms.MediaSender. Text that does not fit with the file follows as messages.
 func (p *Bot) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
 	if a.File.Size > maxSent {
 		return relay.Result{}, relay.Refused("the file is larger than the 14 MB that signal-cli takes", nil)
@@ -128,7 +128,7 @@ func (p *Bot) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser
 
 var errTooLarge = &platforms.MediaError{State: relay.MediaTooLarge, Why: platforms.WhyTooLarge}
 
-// cut is the error of a call that broke, without the address.
+// cut makes the error of a call that broke, without the address.
 func cut(method string, err error) error {
 	var ue *url.Error
 	if errors.As(err, &ue) {
@@ -137,10 +137,10 @@ func cut(method string, err error) error {
 	return &httpcall.Fault{What: method, Message: err.Error()}
 }
 
-// maxHead is how much of an answer stands before a file, in bytes, and how long one without a file may be.
+// maxHead is how many bytes of an answer may stand before a file, and how long an answer without a file may be.
 const maxHead = 16 << 10
 
-// opened is the file in an answer.
+// opened returns the file in an answer.
 func opened(resp *http.Response, method string) (io.Reader, error) {
 	from := bufio.NewReaderSize(resp.Body, maxHead)
 	const key = `"data":"`

@@ -16,7 +16,8 @@ func (p *Bot) me(uuid, number string) bool {
 	return number == p.account || uuid != "" && idOf(uuid, "") == p.self()
 }
 
-// event is what an envelope says to the bot; nil: nothing. What it tells of people, the bot remembers.
+// event makes an event of an envelope; nil: there is nothing for the bot in it. The bot remembers what it says about
+// people.
 func (p *Bot) event(env *envelope) *relay.Event {
 	own := p.me(env.UUID, env.Number)
 	p.learn(env.Number, idOf(env.UUID, ""), env.Name)
@@ -58,7 +59,7 @@ func (p *Bot) event(env *envelope) *relay.Event {
 	return ev
 }
 
-// idFor is the id of a message, which has the account as its author whatever the network calls it.
+// idFor returns the id of a message, which has the account as its author whatever the network calls it.
 func (p *Bot) idFor(uuid, number string, at int64) relay.MessageID {
 	if p.me(uuid, number) {
 		return messageID(p.account, at)
@@ -68,7 +69,7 @@ func (p *Bot) idFor(uuid, number string, at int64) relay.MessageID {
 
 func (p *Bot) source(env *envelope, m *dataMessage) relay.Source {
 	who, name := idOf(env.UUID, env.Number), cmp.Or(env.Name, env.Number, env.UUID)
-	id := messageID(string(who), m.Timestamp) // also of a note to self, which is no message of the bot's
+	id := messageID(string(who), m.Timestamp) // a note to self gets an id like this too: it is not a message of the bot
 	src := relay.Source{
 		Platform: Name, ChatID: relay.ChatID(cmp.Or(env.Number, string(who))), ChatType: relay.ChatDM, ChatName: name,
 		UserID: who, UserName: name, UserDisplayName: name, UserHandle: env.Number, MessageID: id,
@@ -83,7 +84,7 @@ func (p *Bot) source(env *envelope, m *dataMessage) relay.Source {
 	return src
 }
 
-// text is a text with names in the place of mentions, but for the bot's own, which is left out; named: it was there.
+// text puts names in the place of mentions, and leaves out those of the bot; named: there was one of the bot.
 func (p *Bot) text(text string, mentions []mention) (_ string, named bool) {
 	if len(mentions) == 0 {
 		return text, false
@@ -134,7 +135,7 @@ func attachments(m *dataMessage) (out []relay.Attachment) {
 	return out[:min(len(out), relay.MaxAttachments)]
 }
 
-// kindOf is what a file is. Signal's clients give a voice note no name.
+// kindOf returns the type of a file. Signal's clients give a voice note no name.
 func kindOf(a attachment) relay.MessageType {
 	kind, _, _ := strings.Cut(a.Type, "/")
 	switch {
@@ -150,7 +151,7 @@ func kindOf(a attachment) relay.MessageType {
 	return relay.TypeDocument
 }
 
-// contactsIn are the contacts that a message shares, a line each.
+// contactsIn returns the contacts that a message shares, a line each.
 func contactsIn(m *dataMessage) string {
 	var lines []string
 	for _, c := range m.Contacts {

@@ -13,10 +13,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// maxPeople is of how many people numbers and names are remembered.
+// maxPeople is how many people's numbers and names are remembered.
 const maxPeople = 50_000
 
-// people are whom the daemon knows: who has which number, and what they are called. What is not remembered, it is asked for.
+// people are those that the daemon knows: their numbers and their names. It asks the daemon for those that it does not
+// remember.
 type people struct {
 	daemon *daemon // set once, by open
 
@@ -56,7 +57,7 @@ func (p *people) load(ctx context.Context, numbers ...string) error {
 	return nil
 }
 
-// learn remembers whose a number is, and what they are called.
+// learn remembers the person with a number, and their name.
 func (p *people) learn(number string, who relay.UserID, name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,7 +72,7 @@ func (p *people) learn(number string, who relay.UserID, name string) {
 	}
 }
 
-// self is who the account is; empty: not known yet.
+// self returns the account's own id; empty: not known yet.
 func (p *people) self() relay.UserID { return p.who(p.daemon.account) }
 
 func (p *people) who(number string) relay.UserID {
@@ -80,7 +81,7 @@ func (p *people) who(number string) relay.UserID {
 	return p.byNumber[number]
 }
 
-// called is what somebody is called, as far as that is remembered.
+// called returns a person's name, if it is remembered.
 func (p *people) called(uuid, number string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,7 +126,7 @@ func (p *people) FindPeople(ctx context.Context, handle string) ([]relay.Source,
 	return []relay.Source{{Platform: Name, UserID: who, UserName: p.called(string(who), handle), UserHandle: handle}}, nil
 }
 
-// group is what the daemon knows of a group.
+// group is what the daemon knows about a group.
 type group struct {
 	ID      string   `json:"id"`
 	Name    string   `json:"name"`

@@ -19,9 +19,10 @@ import (
 const (
 	// maxAnswer bounds an answer, in bytes: the longest is the list of everybody the account knows.
 	maxAnswer = 32 << 20
-	// leastPenalty is how long the account is left alone when Signal limits it and the daemon does not say how long.
+	// leastPenalty is how long the account sends nothing after Signal limited it and the daemon does not say for how
+	// long.
 	leastPenalty = time.Minute
-	// fileTimeout bounds the way of one file.
+	// fileTimeout bounds the transfer of one file.
 	fileTimeout = 5 * time.Minute
 )
 
@@ -48,7 +49,7 @@ func (d *daemon) host() string {
 	return u.Host
 }
 
-// params are those of a method, beside the account.
+// params are a method's parameters, beside the account.
 type params map[string]any
 
 // The codes of errors, of JSON-RPC and of signal-cli.
@@ -61,7 +62,7 @@ const (
 	codeLimited   = -5
 )
 
-// call carries out one method and decodes its result into out, unless out is nil. Every error is an *httpcall.Fault, whose
+// call calls one method and decodes its result into out, unless out is nil. Every error is an *httpcall.Fault, whose
 // Detail is a reason.
 func (d *daemon) call(ctx context.Context, method string, ps params, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, httpcall.Timeout)
@@ -73,7 +74,7 @@ func (d *daemon) call(ctx context.Context, method string, ps params, out any) er
 	return d.do(r, method, out)
 }
 
-// body is what a request for a method says.
+// body returns the body of a request for a method.
 func (d *daemon) body(method string, ps params) []byte {
 	all := params{"account": d.account}
 	maps.Copy(all, ps)
@@ -109,7 +110,7 @@ type rpcError struct {
 	} `json:"data"`
 }
 
-// sendResult is what became of a message on its way to one person.
+// sendResult is the result of sending a message to one person.
 type sendResult struct {
 	Type       string `json:"type"`
 	Token      string `json:"token"`
@@ -150,7 +151,7 @@ func answered(a httpcall.Answer, method string, out any) error {
 	return nil
 }
 
-// reason is why the daemon or Signal refused something, where a gateway or an operator should know.
+// reason is why the daemon or Signal refused something, if a gateway or an operator should know.
 type reason int
 
 const (
@@ -162,7 +163,7 @@ const (
 	wantsProof        // Signal wants a captcha to be solved
 )
 
-// refused makes f of what the daemon said.
+// refused puts the daemon's error into f.
 func refused(f *httpcall.Fault, e *rpcError) *httpcall.Fault {
 	f.Code = e.Code
 	f.Message, _, _ = strings.Cut(e.Message, ":") // behind it stand names of groups, which logs must not hold
@@ -199,7 +200,7 @@ func limited(f *httpcall.Fault, seconds int64) {
 	}
 }
 
-// judged is why a message went to nobody, which it notes in f; nil if it went to somebody.
+// judged returns why a message went to nobody, as f, in which it notes the reason; nil if it went to somebody.
 func judged(f *httpcall.Fault, results []sendResult) error {
 	is := func(kind string) bool {
 		return slices.ContainsFunc(results, func(r sendResult) bool { return r.Type == kind })

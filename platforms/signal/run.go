@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// silence is how long a stream may be still: the daemon writes a line every 15 s.
+	// silence is how long a stream may be silent: the daemon writes a line every 15 s.
 	silence = 45 * time.Second
 	// maxLine bounds an event, in bytes: a text has 64 KB at most.
 	maxLine = 1 << 20
-	// maxWaiting is how many events wait to be stored together. Then nothing is read.
+	// maxWaiting is how many events may wait to be stored together. Beyond that nothing is read.
 	maxWaiting = 64
-	// lastTry is how long what was read may take to be stored once the bot is to stop.
+	// lastTry is how long the last events may take to be stored when the bot is to stop.
 	lastTry = 3 * time.Second
 )
 
@@ -38,7 +38,7 @@ type runner struct {
 	*Bot
 	in   platforms.Inbox
 	wait backoff.Backoff
-	said string // about what is wrong, in the log
+	said string // the fault that the log shows
 }
 
 // Run implements platforms.Bot. No trouble ends it: an account that the daemon does not have may be linked there any time.
@@ -58,7 +58,7 @@ func (p *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	return nil
 }
 
-// listen hands in what one stream brings, and returns why it ended.
+// listen hands in the events of one stream, and returns why it ended.
 func (l *runner) listen(ctx context.Context) error {
 	if err := l.load(ctx); err != nil {
 		return err
@@ -114,7 +114,7 @@ func read(stream io.Reader, events chan<- string, still *time.Timer, silence tim
 	return nil
 }
 
-// gather adds to an event what else waits.
+// gather returns first and the events that already wait behind it, maxWaiting at most.
 func gather(first string, events <-chan string) []string {
 	all := []string{first}
 	for len(all) < maxWaiting {
@@ -185,7 +185,7 @@ func (l *runner) take(ctx context.Context, events []string) {
 	}
 }
 
-// read adds to b what an event of the stream says. One over which it falls is kept in quarantine.
+// read adds a stream event to b. An event that makes it panic is kept in quarantine.
 func (l *runner) read(b *platforms.Batch, data string) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -200,7 +200,7 @@ func (l *runner) read(b *platforms.Batch, data string) {
 		b.Undecodable = append(b.Undecodable, platforms.Undecodable{Raw: []byte(data), Err: err})
 		return
 	}
-	if r.Account != "" && r.Account != l.account { // a daemon of one account does not look at ours
+	if r.Account != "" && r.Account != l.account { // the daemon serves one account only, and that is not ours
 		l.status.Set(platforms.Degraded, "the daemon at "+l.daemon.host()+" has another account than "+l.account)
 		return
 	}

@@ -31,7 +31,7 @@ func (p *Bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 // letter is a text on its way, in parts.
 type letter struct {
 	p     *Bot
-	reply relay.MessageID // what the next part replies to; empty: nothing
+	reply relay.MessageID // the message to which the next part replies; empty: none
 	parts []styled        // not sent yet
 }
 
@@ -61,7 +61,7 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	return id, err
 }
 
-// params are the parameters of a message without its text: where it goes, and what it quotes.
+// params returns the parameters of a message without its text: where it goes, and what it quotes.
 func (l *letter) params(chat relay.ChatID) params {
 	ps := l.p.to(chat)
 	if author, at, ok := parseMessage(l.reply); ok {
@@ -112,8 +112,8 @@ func (l *letter) post(ctx context.Context, t *sender.Turn, do func(context.Conte
 	return id, nil
 }
 
-// to are the parameters that name a chat. A chat with a phone number is addressed by the account of the person whose chat it is:
-// the number may belong to somebody else by now.
+// to returns the parameters that name a chat. A chat with a phone number is addressed by its person's account: the
+// number may belong to somebody else by now.
 func (p *Bot) to(chat relay.ChatID) params {
 	if id, ok := groupIn(chat); ok {
 		return params{"groupId": id}
@@ -163,7 +163,7 @@ func (p *Bot) React(ctx context.Context, a relay.React) (relay.Result, error) {
 	return relay.Result{MessageID: a.Message}, nil
 }
 
-// Reaction implements platforms.Reacter. It does not name the emoji, since there is one reaction on a message.
+// Reaction implements platforms.Reacter. It does not contain the emoji, since a person has one reaction on a message.
 func (p *Bot) Reaction(a relay.React) relay.Reaction {
 	return relay.Reaction{Chat: relay.Chat{Bot: p.bot, ID: a.Chat}, Message: a.Message}
 }

@@ -1,14 +1,15 @@
-// Package signal is one Signal account behind platforms.Bot: signal-cli's daemon, which the operator runs, holds the
-// account; its stream of server-sent events brings what people write, and its JSON-RPC sends.
+// Package signal is one Signal account behind platforms.Bot. The account is held by signal-cli's daemon, which the
+// operator runs: its stream of server-sent events brings what people write, and its JSON-RPC sends.
 //
 // A person is their UUID. Their number is shown only if they let it: a direct chat has the number as its id while it is
 // shown, else the UUID, as gateways have it.
 //
 // Invariants, besides those of package platforms:
 //
-//  1. The daemon tells Signal that a message was delivered before we have it. What waits is stored together, and little waits,
-//     so that a crash loses what was on its way and no more; a stop loses nothing that was read. cli/help/signal.md says so.
-//  2. A message whose outcome is unknown is never sent again: Signal takes no key for it.
+//  1. The daemon tells Signal that a message was delivered before we have it. Waiting messages are stored together, and
+//     few may wait, so that a crash loses only those that were on their way; a stop loses none that was read.
+//     cli/help/signal.md says so.
+//  2. A message whose outcome is unknown is never sent again: Signal accepts no key for it.
 //  3. A file goes as its bytes; the daemon is named no path.
 package signal
 
@@ -71,7 +72,7 @@ type Bot struct {
 	wait    backoff.Backoff // before the stream is opened again
 	silence time.Duration   // after which it is dead
 	lastTry time.Duration
-	captcha atomic.Bool // Signal wants one, as far as the last message showed
+	captcha atomic.Bool // Signal wants a captcha, as the last message showed
 }
 
 var (
@@ -142,7 +143,7 @@ func checkID(id string) error {
 	return nil
 }
 
-// checkChat refuses an action on what can be no chat, before the daemon is asked.
+// checkChat refuses an action if the id cannot be a chat, before the daemon is asked.
 func checkChat(chat relay.ChatID) error {
 	if checkID(string(chat)) != nil {
 		return relay.Gone("", nil)
@@ -150,7 +151,7 @@ func checkChat(chat relay.ChatID) error {
 	return nil
 }
 
-// groupIn is the id of the group that a chat is, as the daemon has it.
+// groupIn returns the id of the group that a chat is, as the daemon has it.
 func groupIn(chat relay.ChatID) (id string, ok bool) {
 	return strings.CutPrefix(string(chat), "group:")
 }
@@ -176,7 +177,7 @@ func (p *Bot) Descriptor() relay.Descriptor {
 	}
 }
 
-// rates are a guess: Signal publishes none. They keep a gateway that has run wild from having the account asked for a captcha.
+// rates are a guess: Signal publishes none. They keep a gateway that runs wild from causing a captcha for the account.
 var rates = ratelimit.Rates{
 	Bot:      ratelimit.Rate{Every: 250 * time.Millisecond, Burst: 20},
 	Chat:     ratelimit.Rate{Every: time.Second, Burst: 10},
@@ -184,9 +185,9 @@ var rates = ratelimit.Rates{
 }
 
 const (
-	// remembered is how many messages are remembered, of each sort.
+	// remembered is how many messages of each sort are remembered.
 	remembered = 1000
-	// maxQuoted is how much of a message is quoted, in bytes.
+	// maxQuoted is how many bytes of a message are quoted.
 	maxQuoted = 500
 )
 
@@ -196,7 +197,7 @@ type messageIn struct {
 	id   relay.MessageID
 }
 
-// remember remembers what a message says.
+// remember notes the text of a message.
 func (p *Bot) remember(chat relay.ChatID, id relay.MessageID, text string) {
 	if len(text) > maxQuoted {
 		text = relay.Shown(text[:maxQuoted]) + "…"
@@ -204,12 +205,12 @@ func (p *Bot) remember(chat relay.ChatID, id relay.MessageID, text string) {
 	p.said.Put(messageIn{chat, id}, text)
 }
 
-// messageID names a message: its author, who is the account itself for what the bot said, and when they wrote it.
+// messageID names a message by its author (the account itself for the bot's messages) and its time.
 func messageID(author string, at int64) relay.MessageID {
 	return relay.MessageID(fmt.Sprintf("%s:%d", author, at))
 }
 
-// parseMessage is the inverse of messageID.
+// parseMessage returns the inverse of messageID.
 func parseMessage(id relay.MessageID) (author string, at int64, ok bool) {
 	author, digits, _ := strings.Cut(string(id), ":")
 	_, err := fmt.Sscanf(digits, "%d", &at)
@@ -217,7 +218,7 @@ func parseMessage(id relay.MessageID) (author string, at int64, ok bool) {
 	return author, at, ok
 }
 
-// idOf is who somebody is, of whom the network says a UUID, a number, or both.
+// idOf returns the user id of a person for whom the network gives a UUID, a number, or both.
 func idOf(uuid, number string) relay.UserID {
 	return relay.UserID(cmp.Or(strings.ToLower(uuid), number))
 }

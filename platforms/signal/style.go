@@ -40,7 +40,7 @@ type styled struct {
 	styles []string
 }
 
-// parts are the messages that source makes. What would leave nothing to read stands as it was written.
+// parts returns the messages that source makes. Text that would come out empty stays as written.
 func parts(source string) []styled {
 	source = markdown.Clean(source)
 	r := renderer{Writer: markdown.NewWriter(source, &form, markdown.Bounds{})}
@@ -61,7 +61,7 @@ func parts(source string) []styled {
 	return out
 }
 
-// part is the text from start to end, with what is over it of the styles.
+// part returns the text from start to end, with the styles that lie over it.
 func part(text []rune, start, end int, spans []span) styled {
 	out := styled{text: string(text[start:end])}
 	for _, s := range spans {

@@ -14,8 +14,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// editWait is how long a chat's next action is held back for the edits' rate, so that of a row of edits the last one leaves,
-// and how long the edit of an unfinished text waits: the next one says more.
+// editWait is how long a chat's next action is held back for the rate of edits, so that the last one of a row of edits
+// leaves. It is also how long an edit of an unfinished text waits: the next one replaces it.
 const editWait = 2 * time.Second
 
 // WaitOpen implements platforms.Limited.
@@ -23,11 +23,11 @@ func (w *writer) WaitOpen(ctx context.Context, chat relay.ChatID) error {
 	if err := w.turns.WaitOpen(ctx, chat); err != nil {
 		return err
 	}
-	_ = w.rest.WaitOpen(ctx, rest.Update, editWait) // what is no edit need not wait longer
+	_ = w.rest.WaitOpen(ctx, rest.Update, editWait) // other actions need not wait longer
 	return nil
 }
 
-// again is a call that has the same effect if it is carried out twice, and that no other action's penalty is for.
+// again is a call that may be carried out twice, and whose penalties concern no other action.
 func (w *writer) again(ctx context.Context, t *sender.Turn, method string, params url.Values, out any) error {
 	return t.Do(ctx, sender.Call{
 		Do:    func(ctx context.Context) error { return w.rest.Call(ctx, method, params, out) },
@@ -54,7 +54,7 @@ func (w *writer) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {
 	return w.turns.Edit(ctx, a, l, func(ctx context.Context, t *sender.Turn) error {
 		params := w.say(a.Chat, l.parts[0])
 		params.Set("ts", string(a.Message))
-		params.Set("blocks", "[]") // else those of before would stand in the text's place
+		params.Set("blocks", "[]") // otherwise the old blocks would be shown instead of the text
 		err := w.again(ctx, t, rest.Update, params, nil)
 		if err == nil {
 			l.parts, l.begun = l.parts[1:], true
@@ -80,10 +80,10 @@ func (w *writer) Delete(ctx context.Context, a relay.Delete) (relay.Result, erro
 	return relay.Result{MessageID: a.Message}, nil
 }
 
-// reactWait is how long a reaction waits for its method's rate. It is cosmetic.
+// reactWait is how long a reaction waits for its method's rate. It is only an ornament.
 const reactWait = 2 * time.Second
 
-// React implements platforms.Reacter. What is there already, or is not there any more, is success.
+// React implements platforms.Reacter. It succeeds if the reaction is there already, or is gone already.
 func (w *writer) React(ctx context.Context, a relay.React) (relay.Result, error) {
 	if err := checkMessage(a.Message); err != nil {
 		return relay.Result{}, err

@@ -17,25 +17,27 @@ import (
 )
 
 const (
-	// maxMissed is how many missed messages of one channel are handed in after an interruption: the newest. maxMissedAge is how
-	// old they may be.
+	// maxMissed is how many missed messages of one channel are handed in after an interruption: the newest.
+	// maxMissedAge is how old they may be.
 	maxMissed    = 500
 	maxMissedAge = 24 * time.Hour
-	// missedPage is how many messages Slack is asked for at once.
+	// missedPage is how many messages are requested from Slack at once.
 	missedPage = 200
-	// maxThreads is in how many threads of a channel missed replies are looked for: in as many of the newest that the history
-	// shows to have some, and in as many of the newest others that the bot takes part in. Each thread costs a call, and the
-	// channel waits meanwhile: where Slack allows few calls a minute, only knownThreads of those others are asked for.
+	// maxThreads is in how many threads of a channel missed replies are looked for: in as many of the newest that the
+	// history shows with replies, and in as many of the newest others in which the bot takes part. Each thread costs a
+	// call, and the channel waits meanwhile: if Slack allows few calls a minute, only knownThreads of those others are
+	// asked for.
 	maxThreads   = 20
 	knownThreads = 5
-	// maxTries is how often a channel that cannot be read now is tried again.
+	// maxTries is how often a channel that cannot be read is tried again.
 	maxTries = 20
 )
 
-// catchup fetches the messages missed while no socket stood. The channels that matter are read one after the other, each on a
-// goroutine of its own. New messages of a channel that is still to be read are held back; those of all others go on.
+// catchup fetches the messages missed while there was no socket. It reads the channels that matter one after the other,
+// each on a goroutine of its own. New messages of a channel that is still to be read are held back; those of all others
+// continue.
 type catchup struct {
-	due     time.Time               // when to take the next step; zero: nothing is missing
+	due     time.Time               // when to take the next step; zero: no messages are missing
 	planned bool                    // waits is known
 	from    string                  // the oldest message that may be missing
 	waits   []relay.ChatID          // channels still to be read, the next one first
@@ -47,7 +49,7 @@ type catchup struct {
 	read    chan fetched
 }
 
-// fetched is what was missed in a channel since from.
+// fetched holds the messages that were missed in a channel since from.
 type fetched struct {
 	chat relay.ChatID
 	from string
@@ -55,7 +57,8 @@ type fetched struct {
 	err  error
 }
 
-// pause is how long to wait before the next step; false if no step is due, for nothing is missing or a channel is being read.
+// pause returns how long to wait before the next step; false if none is due, because no messages are missing or a
+// channel is being read.
 func (c *catchup) pause() (time.Duration, bool) {
 	return time.Until(c.due), !c.due.IsZero() && !c.reading
 }
@@ -92,7 +95,7 @@ func (f *feeder) hold(i item) bool {
 	return true
 }
 
-// channelOf is the channel that the payload of an envelope is about; empty: none.
+// channelOf returns the channel of an envelope's payload; empty: none.
 func channelOf(payload []byte) string {
 	var o struct {
 		Event struct {
@@ -115,7 +118,7 @@ func channelOf(payload []byte) string {
 	return ""
 }
 
-// release hands in what was held back of a channel that need not be read any more.
+// release hands in the events that were held back for a channel, which need not be read any more.
 func (f *feeder) release(ctx context.Context, chat relay.ChatID) {
 	items := f.catchup.held[chat]
 	delete(f.catchup.held, chat)
@@ -160,7 +163,7 @@ func (f *feeder) catchUp(ctx context.Context) {
 	}()
 }
 
-// handInMissed hands in what was missed in a channel, the oldest first, and then what was held back of it.
+// handInMissed hands in the messages missed in a channel, the oldest first, and then those that were held back for it.
 func (f *feeder) handInMissed(ctx context.Context, x fetched) {
 	c := &f.catchup
 	c.reading = false
@@ -257,7 +260,8 @@ func (f *feeder) plan(ctx context.Context) error {
 	return nil
 }
 
-// missed returns what was missed in one channel since from, the oldest first; nothing if the bot may not read the channel.
+// missed returns the messages missed in one channel since from, the oldest first; none if the bot may not read the
+// channel.
 func (f *feeder) missed(ctx context.Context, chat relay.ChatID, from string) ([]missedMessage, error) {
 	top, slow, err := f.list(ctx, rest.ChannelHistory, url.Values{
 		"channel": {string(chat)}, "oldest": {from}, "latest": {stampOf(time.Now().Add(clockSlack))}, // without a latest, Slack begins with the oldest
@@ -347,7 +351,7 @@ func (f *feeder) list(ctx context.Context, method string, params url.Values) (ou
 	return out, paused, nil
 }
 
-// unseen returns those of a channel's messages that the bot did not write and the inbox does not have.
+// unseen returns the messages of a channel that the bot did not write and that the inbox does not have.
 func (f *feeder) unseen(ctx context.Context, chat relay.ChatID, all []missedMessage) ([]missedMessage, error) {
 	n := normaliser{bot: f.bot, self: f.memory.read().Self}
 	all = slices.DeleteFunc(all, func(m missedMessage) bool { return n.own(&m.data) })

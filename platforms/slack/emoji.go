@@ -8,13 +8,13 @@ import (
 	"sync"
 )
 
-// emojiNames has a line for each emoji: its name at Slack, and the emoji without variation selectors and skin tones. It was
-// made of npm's emoji-datasource 16.0.0, the names of which Slack uses.
+// emojiNames has a line for each emoji: its name in Slack, and the emoji without variation selectors and skin tones. It
+// was made from npm's emoji-datasource 16.0.0, whose names Slack uses.
 //
 //go:embed emoji.txt
 var emojiNames string
 
-// nameForm is that of names of emoji, those of a workspace's own making among them.
+// nameForm matches the names of emoji, including a workspace's custom ones.
 var nameForm = regexp.MustCompile(`^[a-z0-9_+'-][a-z0-9_+'.-]*(::skin-tone-[2-6])?$`)
 
 var namesOf = sync.OnceValue(func() map[string]string {
@@ -26,7 +26,8 @@ var namesOf = sync.OnceValue(func() map[string]string {
 	return m
 })
 
-// emojiName is Slack's name of an emoji, which may be written as itself, as :name: or as name; empty if it is none.
+// emojiName returns Slack's name for an emoji, which may be written as itself, as :name: or as name; empty if it is not
+// an emoji.
 func emojiName(emoji string) string {
 	emoji = strings.TrimSpace(emoji)
 	if name := strings.Trim(emoji, ":"); nameForm.MatchString(name) {

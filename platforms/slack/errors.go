@@ -9,7 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// What is refused without asking Slack, in Slack's own words.
+// Errors of requests that are refused without asking Slack, in Slack's own words.
 var (
 	errEmpty          = relay.Refused("no_text", nil)
 	errTooLong        = relay.Refused("msg_too_long", nil)

@@ -19,7 +19,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
 
-// scopes are what the app's bot has to be allowed, as the manifest of `hermes-connector help slack` says.
+// scopes are the permissions that the app's bot needs, as the manifest of `hermes-connector help slack` lists them.
 var scopes = []string{
 	"app_mentions:read", "channels:history", "channels:read", "chat:write", "commands", "files:read", "files:write", "groups:history",
 	"groups:read", "im:history", "im:read", "mpim:history", "mpim:read", "reactions:write", "users:read",
@@ -70,7 +70,7 @@ func (p *Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.E
 	return out
 }
 
-// missingScopes are those of scopes that are not among granted; none if Slack does not say.
+// missingScopes returns the scopes that are not among granted; none if Slack does not say.
 func missingScopes(granted []string) (missing []string) {
 	for _, s := range scopes {
 		if len(granted) > 0 && !slices.Contains(granted, s) {

@@ -15,8 +15,8 @@ import (
 const (
 	// maxBatch is how many envelopes are handed in at once.
 	maxBatch = 100
-	// clockSlack is how far messages of different channels may overtake each other, and this clock be off. What comes
-	// twice for that is recognised by its event id.
+	// clockSlack is how far messages of different channels may overtake each other, and how wrong this clock may be.
+	// Messages that come twice because of it are recognised by their event ids.
 	clockSlack = time.Minute
 	// lastWrite bounds the write of the state at the end.
 	lastWrite = 2 * time.Second
@@ -31,7 +31,7 @@ type feeder struct {
 	left    []item // that were not handed in when ctx ended
 }
 
-// run ends when ctx does. What was not accepted by then Slack delivers again.
+// run hands in events until ctx ends. Slack delivers those again that were not accepted by then.
 func (f *feeder) run(ctx context.Context) {
 	f.catchup.read = make(chan fetched, 1)
 	for ctx.Err() == nil {
@@ -65,7 +65,7 @@ func (f *feeder) run(ctx context.Context) {
 	f.keepLast(ctx)
 }
 
-// handLeft hands in the presses and commands that wait, which Slack does not deliver again: they are acknowledged.
+// handLeft hands in the presses and commands that wait. They are acknowledged, so Slack does not deliver them again.
 func (f *feeder) handLeft(ctx context.Context) {
 	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
 	defer cancel()
@@ -79,7 +79,7 @@ func (f *feeder) handLeft(ctx context.Context) {
 	var d draft
 	for _, i := range all {
 		if i.atOnce() {
-			f.add(ctx, &d, i) // ctx has ended: such names as are known, for the time is Accept's
+			f.add(ctx, &d, i) // ctx has ended, so only remembered names are used: the time left is for Accept
 		}
 	}
 	if !f.hand(soon, d) {
@@ -174,8 +174,8 @@ func (f *feeder) read(ctx context.Context, d *draft, n normaliser, i item) (err 
 	return nil
 }
 
-// ours reports whether what came is for this app in its workspace. An app that is installed in several gets the events of
-// all; the bot's token is one workspace's.
+// ours reports whether an event is for this app in its workspace. An app that is installed in several workspaces gets
+// the events of all; the bot's token is for one.
 func (f *feeder) ours(app, team string) bool {
 	self := f.memory.read().Self
 	if app != "" && app != string(f.bot.ID) || team != "" && team != self.Team {
@@ -222,7 +222,7 @@ func (f *feeder) callback(d *draft, n normaliser, payload []byte) error {
 	return nil
 }
 
-// message reads a message, if it is one that somebody wrote.
+// message reads a message, if somebody wrote it.
 func (f *feeder) message(d *draft, n normaliser, m *messageData) error {
 	if !m.said() {
 		return nil
@@ -242,7 +242,7 @@ func (f *feeder) message(d *draft, n normaliser, m *messageData) error {
 	return nil
 }
 
-// threadAt is the root of the thread that m is in or may begin.
+// threadAt returns the root of the thread that m is in or may begin.
 func threadAt(m *messageData) string {
 	if t := m.thread(); t != "" {
 		return t
@@ -250,7 +250,7 @@ func threadAt(m *messageData) string {
 	return m.TS
 }
 
-// met remembers whose direct messages an event is of.
+// met remembers the person of a direct chat.
 func (f *feeder) met(ev relay.Event) {
 	if ev.Source.ChatType == relay.ChatDM && !ev.Traits.Own && !ev.Traits.AuthorIsBot { // Slackbot may write there, too
 		f.workspace.met(ev.Source.ChatID, ev.Source.UserID)
@@ -317,7 +317,7 @@ func (f *feeder) keepLast(ctx context.Context) {
 	}
 }
 
-// retries are the pauses between attempts.
+// retries returns the pauses between attempts.
 func (p *Bot) retries() backoff.Backoff {
 	return backoff.Backoff{First: p.opts.Duration(keyRetryWait), Max: p.opts.Duration(keyRetryMax)}
 }

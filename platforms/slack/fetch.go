@@ -35,8 +35,8 @@ func gone(why string, err error) error {
 
 var errTooLarge = &platforms.MediaError{State: relay.MediaTooLarge, Why: platforms.WhyTooLarge}
 
-// FetchMedia implements platforms.MediaFetcher. Files of other workspaces come as stubs, of which Slack has to be asked; and
-// so it is when the address that came with a file is not good any more.
+// FetchMedia implements platforms.MediaFetcher. Files of other workspaces come as stubs, for which Slack has to be
+// asked; so it is, too, when the address that came with a file is no longer valid.
 func (p *Bot) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser, error) {
 	if a.Size > relay.MaxFile {
 		return nil, errTooLarge
@@ -89,7 +89,7 @@ func (p *Bot) freshFile(ctx context.Context, id string) (fileRef, error) {
 	return r, nil
 }
 
-// atSlack reports whether the token may go to u: it is Slack's, or at the API of one's own.
+// atSlack reports whether the token may be sent to u: an address of Slack, or of the configured API.
 func (p *Bot) atSlack(u *url.URL) bool {
 	host := strings.ToLower(u.Hostname())
 	if u.User != nil {
@@ -125,7 +125,7 @@ func (p *Bot) get(ctx context.Context, r fileRef) (io.ReadCloser, error) {
 	return &httpcall.Bounded{ReadCloser: resp.Body, Left: relay.MaxFile, Larger: errTooLarge, Private: p.withoutURL}, nil
 }
 
-// withoutURL is the error of a request, without its address and the token.
+// withoutURL returns the error of a request without its address and without the token.
 func (p *Bot) withoutURL(err error) error {
 	var ue *url.Error
 	if errors.As(err, &ue) {
@@ -134,7 +134,8 @@ func (p *Bot) withoutURL(err error) error {
 	return fmt.Errorf("fetch file: %s", p.files.Scrub(err.Error()))
 }
 
-// judge is why there is no file in an answer; nil if there is one. To whom may not read a file Slack shows a page to log in.
+// judge returns why a response contains no file; nil if it does. If the bot may not read a file, Slack shows a login
+// page.
 func judge(resp *http.Response, mime string) error {
 	page := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html")
 	switch status := resp.StatusCode; {

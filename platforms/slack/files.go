@@ -9,7 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// fileRef is what a file is found by, as relay.Attachment.Ref holds it. Its address opens it for the bot's token alone.
+// fileRef is the content of relay.Attachment.Ref. Its address opens the file only with the bot's token.
 type fileRef struct {
 	ID   string `json:"f,omitempty"`
 	URL  string `json:"u,omitempty"` // empty: the rest has to be asked for
@@ -21,13 +21,13 @@ func (r fileRef) String() string {
 	return string(raw)
 }
 
-// readRef is a reference as fileRef.String made it. ok is false for one that no event of this platform has.
+// readRef returns a reference as fileRef.String made it. ok is false for one that no event of this platform has.
 func readRef(ref string) (r fileRef, ok bool) {
 	ok = json.Unmarshal([]byte(ref), &r) == nil && (r.URL != "" || r.ID != "")
 	return r, ok
 }
 
-// filesOf are the files of m: its own, then those of messages that were passed on with it.
+// filesOf returns the files of m: its own, then those of the messages that it forwards.
 func filesOf(m *messageData) []relay.Attachment {
 	all := slices.Clone(m.Files)
 	for _, a := range m.Attachments {
@@ -38,7 +38,7 @@ func filesOf(m *messageData) []relay.Attachment {
 	var out []relay.Attachment
 	for _, f := range all {
 		if f.Mode == "tombstone" || f.Mode == "hidden_by_limit" || f.ID == "" && f.URL == "" {
-			continue // it is gone, and nothing is known of it
+			continue // the file is gone
 		}
 		out = append(out, relay.Attachment{
 			Ref: f.ref().String(), Kind: kindOf(f.Mime), Name: cmp.Or(f.Name, f.Title), Size: max(f.Size, 0),
@@ -47,7 +47,7 @@ func filesOf(m *messageData) []relay.Attachment {
 	return slices.Clip(out[:min(len(out), relay.MaxAttachments)])
 }
 
-// ref is what the file is found by. One that Slack keeps elsewhere has no address of its own here.
+// ref returns the file's reference. A file that Slack keeps elsewhere has no address here.
 func (f fileData) ref() fileRef {
 	r := fileRef{ID: f.ID, Mime: f.Mime}
 	if f.Access != "check_file_info" && !f.elsewhere() {
@@ -56,10 +56,11 @@ func (f fileData) ref() fileRef {
 	return r
 }
 
-// elsewhere: it is kept by somebody else, such as a drive; Slack has but a link to it.
+// elsewhere reports whether another service keeps the file, such as a drive; Slack has only a link to it.
 func (f fileData) elsewhere() bool { return f.External || f.Mode == "external" }
 
-// kindOf is what sort of file has that media type. What sounds is a voice message, as in the gateway's own adapter.
+// kindOf returns the type of a file with that media type. Sound counts as a voice message, as in the gateway's own
+// adapter.
 func kindOf(mime string) relay.MessageType {
 	top, _, _ := strings.Cut(mime, "/")
 	switch top {

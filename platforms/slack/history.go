@@ -15,13 +15,14 @@ import (
 const (
 	// historyPage is how many messages are read for one event's context.
 	historyPage = 50
-	// threadPage is how many of a thread are read at once, from its beginning, and maxThreadPages how many pages at most: Slack
-	// has no way to begin at the end.
+	// threadPage is how many messages of a thread are read at once, from its beginning; maxThreadPages is how many
+	// pages at most: Slack cannot begin at the end.
 	threadPage     = 200
 	maxThreadPages = 3
 )
 
-// History implements platforms.Historian: of a channel its messages at the top, of a thread the thread's.
+// History implements platforms.Historian. In a channel it returns the channel's messages outside threads, in a thread
+// those of the thread.
 func (p *Bot) History(ctx context.Context, ev relay.Event, n int) ([]relay.ContextLine, bool, error) {
 	chat, thread := string(ev.Source.ChatID), string(ev.Source.ThreadID)
 	latest := string(ev.MessageID)
@@ -49,7 +50,7 @@ func (p *Bot) History(ctx context.Context, ev relay.Event, n int) ([]relay.Conte
 	return lines, whole || enough, nil
 }
 
-// thread are the messages of a thread, newest first, and whether they are all that stand there.
+// thread returns the messages of a thread, newest first, and whether these are all of them.
 func (p *Bot) thread(ctx context.Context, root string, params url.Values) (all []messageData, whole bool, err error) {
 	params.Set("ts", root)
 	params.Set("limit", fmt.Sprint(threadPage))
@@ -68,7 +69,7 @@ func (p *Bot) thread(ctx context.Context, root string, params url.Values) (all [
 	return nil, false, nil // its end is out of reach
 }
 
-// messages are one page of a list.
+// messages returns one page of a list.
 func (p *Bot) messages(ctx context.Context, method string, params url.Values) (out []messageData, next string, err error) {
 	page, next, err := p.writer.rest.Messages(ctx, method, params)
 	for _, raw := range page {
@@ -79,8 +80,8 @@ func (p *Bot) messages(ctx context.Context, method string, params url.Values) (o
 	return out, next, err
 }
 
-// lines are at most n lines of what people said on a page, which has the newest first, behind the bot's own last message, the
-// oldest first. whole: there are no more, or they are n.
+// lines returns at most the given number of people's lines from a page, which has the newest first, back to the bot's
+// own last message; the oldest line comes first. whole: no more lines exist, or the number is reached.
 func (p *Bot) lines(ctx context.Context, page []messageData, most int) (lines []relay.ContextLine, whole bool) {
 	defer func() { slices.Reverse(lines) }()
 	n := p.normaliser(ctx)
@@ -100,7 +101,7 @@ func (p *Bot) lines(ctx context.Context, page []messageData, most int) (lines []
 	return lines, len(lines) >= most
 }
 
-// remark is what m says, with a word for each file.
+// remark returns the text of m, with a word for each file.
 func (n normaliser) remark(m *messageData) string {
 	var words []string
 	if text := strings.TrimSpace(n.said(m)); text != "" {

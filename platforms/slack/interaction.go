@@ -11,12 +11,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// responseFor is how long the address that comes with a slash command takes answers.
+// responseFor is how long the address that comes with a slash command accepts answers.
 const responseFor = 30 * time.Minute
 
 var errWithoutAction = errors.New("a press of nothing")
 
-// decodePress reads a press; nil: the payload is one of another kind, which no app gets that was made as `help slack` says.
+// decodePress reads a press; nil: the payload is of another kind, which an app made by `help slack` never gets.
 func decodePress(raw []byte) (*pressData, error) {
 	var d pressData
 	if err := httpcall.Decode(raw, &d); err != nil {
@@ -39,7 +39,7 @@ func decodePress(raw []byte) (*pressData, error) {
 	return &d, nil
 }
 
-// press are the events in d, one for each button: the answers to prompts, or what was chosen. at is when it came.
+// press returns the events of d, one for each button: answers to prompts, or choices. at is when it arrived.
 func (n normaliser) press(d *pressData, at time.Time) (out []relay.Event) {
 	thread := cmp.Or(d.Message.ThreadTS, d.Container.ThreadTS)
 	if thread == d.Container.MessageTS {
@@ -83,8 +83,9 @@ func decodeCommand(raw []byte) (*commandData, error) {
 	return &d, nil
 }
 
-// command is the event in a slash command, which came in the envelope at a time, and the right to answer it. What follows
-// the command is said to the agent; one of a gateway's commands is given as such, and nothing asks for help.
+// command returns the event of a slash command, which arrived in the envelope at the time at, and the right to answer
+// it. The text behind the command is said to the agent. If it is a gateway's command it becomes that command, and
+// without text it asks for help.
 func (n normaliser) command(d *commandData, envelope string, at time.Time) (relay.Event, *platforms.Capability) {
 	who := n.names.person(d.User)
 	id := relay.MessageID("command-" + envelope)

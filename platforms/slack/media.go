@@ -20,8 +20,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// SendMedia implements platforms.MediaSender: Slack shows a file by what it is. A caption of one part stands with the file,
-// unless it has a link that Slack must not fetch: beside a file nothing can forbid that. Any other caption follows.
+// SendMedia implements platforms.MediaSender: Slack shows a file according to its type. A caption of one part stands
+// with the file, unless it has a link that Slack must not fetch, which cannot be forbidden beside a file. Any other
+// caption follows.
 func (w *writer) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
 	if a.File.Content == nil {
 		return relay.Result{}, errNoFile
@@ -31,7 +32,7 @@ func (w *writer) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result
 	switch l, err := w.letter(a.Caption); {
 	case err == nil:
 		x.letter = *l
-	case !errors.Is(err, errEmpty): // an empty caption is none
+	case !errors.Is(err, errEmpty): // an empty caption counts as none
 		return relay.Result{}, err
 	}
 	x.thread = threadOf(a.Meta)
@@ -105,7 +106,7 @@ func (x *parcel) upload(ctx context.Context) (file string, err error) {
 	return to.FileID, x.unseen(err)
 }
 
-// unseen is err of a call that shows nobody anything: whatever became of it, the file was not sent.
+// unseen marks err as not sent: the call shows nobody anything, so the file was certainly not sent.
 func (x *parcel) unseen(err error) error {
 	if f := httpcall.FaultOf(err); f.What != "" && f.Sent == httpcall.Maybe {
 		f.Sent = httpcall.Never
@@ -138,7 +139,8 @@ func (x *parcel) share(ctx context.Context, t *sender.Turn, file string) error {
 // sharedTries are the questions for the message that a file became, which Slack makes in its own time.
 const sharedTries = 5
 
-// sharedAs is the message that a file became in the channel; the file's id when Slack does not say in a few seconds.
+// sharedAs returns the message that a file became in the channel; the file's id when Slack does not say in a few
+// seconds.
 func (w *writer) sharedAs(ctx context.Context, chat relay.ChatID, file string) relay.MessageID {
 	again := backoff.Backoff{First: w.shared, Max: 2 * time.Second}
 	for range sharedTries {

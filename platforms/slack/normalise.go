@@ -16,34 +16,34 @@ type normaliser struct {
 	commands *platforms.CommandNames
 }
 
-// self is who the bot is at Slack, by its own word.
+// self is the bot's own account, as Slack reports it.
 type self struct {
 	Team   string `json:"team,omitempty"`   // the workspace
-	User   string `json:"user,omitempty"`   // the bot as one of its people
+	User   string `json:"user,omitempty"`   // the bot's own user id
 	Bot    string `json:"bot,omitempty"`    // as an integration
 	Handle string `json:"handle,omitempty"` // its name, without "@"
 }
 
-// names are what ids are called.
+// names returns the names for ids.
 type names interface {
 	person(id string) person
 	channel(id string) place
 }
 
-// person is what people call somebody; empty: not known.
+// person has a person's name; empty: not known.
 type person struct {
 	name, handle string
 	bot          bool
 }
 
-// place is what a channel is called.
+// place has a channel's name and topic.
 type place struct{ name, topic string }
 
 // noText stands where nothing was said, as on other networks.
 const noText = "(The user sent a message with no text content)"
 
-// direct reports whether a channel's id is one of direct messages: of a person's with the bot, for messages come from no
-// others. A slash command may come from those of two people.
+// direct reports whether a channel's id is that of direct messages. Messages come only from those of a person with the
+// bot; a slash command may come from those of two people.
 func direct(channel string) bool { return strings.HasPrefix(channel, "D") }
 
 func (n normaliser) reading() reading {
@@ -77,7 +77,7 @@ func mentionedIn(blocks []blockData, me string, depth int) bool {
 	return false
 }
 
-// message is the event in m. talked: the bot takes part in m's thread, as far as is remembered.
+// message returns the event of m. talked: the bot takes part in m's thread, as far as it remembers.
 func (n normaliser) message(m *messageData, talked bool) relay.Event {
 	at, _ := timeOf(m.TS)
 	ev := n.event(m.Channel, relay.MessageID(m.TS), m.thread(), n.author(m))
@@ -109,7 +109,7 @@ func (n normaliser) message(m *messageData, talked bool) relay.Event {
 	return ev
 }
 
-// said is what m says, and behind it what was passed on with it.
+// said returns the text of m, and behind it that of forwarded messages.
 func (n normaliser) said(m *messageData) string {
 	r := n.reading()
 	var parts []string
@@ -138,7 +138,7 @@ func (n normaliser) said(m *messageData) string {
 	return strings.Join(parts, "\n")
 }
 
-// author is who wrote m.
+// author returns the author of m.
 func (n normaliser) author(m *messageData) relay.Source {
 	s := relay.Source{UserID: relay.UserID(cmp.Or(m.User, m.BotID))}
 	who := n.names.person(m.User)
@@ -147,7 +147,7 @@ func (n normaliser) author(m *messageData) relay.Source {
 	return s
 }
 
-// event is an event in a channel, without what was said. by has who did it.
+// event returns an event in a channel, without its content. by has its author.
 func (n normaliser) event(channel string, message relay.MessageID, thread string, by relay.Source) relay.Event {
 	s := by
 	at := n.names.channel(channel)

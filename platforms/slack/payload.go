@@ -11,8 +11,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 )
 
-// What Slack delivers in envelopes. The library's types of it fail on the whole of a message if one block of it is new to
-// them, so only what is read here is decoded.
+// The types for Slack's envelopes. The library's types fail on a whole message if one block of it is new to them, so
+// these decode only what is read here.
 
 // The kinds of envelopes.
 const (
@@ -37,8 +37,8 @@ type callback struct {
 	Event json.RawMessage `json:"event"`
 }
 
-// team is the workspace that the event came for. Team is that of who caused it: in a channel that companies share, it may be
-// the others'.
+// team returns the workspace for which the event came. Team is the workspace of the person who caused it: in a channel
+// that companies share, it may be the other company's.
 func (c *callback) team() string {
 	if len(c.Auths) > 0 {
 		return cmp.Or(c.Auths[0].Team, c.Team)
@@ -61,7 +61,7 @@ type messageData struct {
 	Channel     string           `json:"-"`
 	User        string           `json:"-"`
 	BotID       string           `json:"bot_id"`
-	Username    string           `json:"username"` // of a bot's message, when it gave itself a name
+	Username    string           `json:"username"` // the name that a bot gave itself for this message
 	BotProfile  botProfile       `json:"bot_profile"`
 	Text        string           `json:"text"`
 	TS          string           `json:"ts"`
@@ -98,7 +98,7 @@ func (c *changedID) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// attachmentData is what hangs on a message: a preview of an address, or a message that was passed on.
+// attachmentData is an attachment of a message: a preview of an address, or a forwarded message.
 type attachmentData struct {
 	Shared   bool       `json:"is_share"`
 	Quoted   bool       `json:"is_msg_unfurl"`
@@ -125,12 +125,12 @@ type fileData struct {
 	Access   string `json:"file_access"` // check_file_info: the rest has to be asked for
 }
 
-// blockList are a message's blocks, as far as they can be read: what one of a new kind looks like, nobody knows.
+// blockList holds a message's blocks that can be read. The form of new kinds is unknown.
 type blockList []blockData
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (b *blockList) UnmarshalJSON(raw []byte) error {
-	_ = json.Unmarshal(raw, (*[]blockData)(b)) // what is not as expected is passed over, and the rest read
+	_ = json.Unmarshal(raw, (*[]blockData)(b)) // unexpected values are skipped, and the rest is read
 	return nil
 }
 
@@ -157,7 +157,7 @@ func (b *blockText) UnmarshalJSON(raw []byte) error {
 		var o struct {
 			Text string `json:"text"`
 		}
-		_ = json.Unmarshal(raw, &o) // anything else has none
+		_ = json.Unmarshal(raw, &o) // a value of another form has none
 		text = o.Text
 	}
 	*b = blockText(text)
@@ -175,7 +175,7 @@ func (b *blockStyle) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// pressData is the payload of an envelope of kindInteractive, as far as it is a press.
+// pressData is the payload of an envelope of kindInteractive that is a press.
 type pressData struct {
 	Type string `json:"type"`
 	App  string `json:"api_app_id"`
@@ -241,8 +241,8 @@ func decodeMessage(raw []byte, channel string) (messageData, error) {
 	return e.messageData, err
 }
 
-// said reports whether somebody wrote m: a person, a bot, or another program. All else tells of changes. An edit, a
-// deletion and a joining are such.
+// said reports whether somebody wrote m: a person, a bot, or another program. Other messages report changes, such as an
+// edit, a deletion or a person joining.
 func (m *messageData) said() bool {
 	switch m.Subtype {
 	case "", "file_share", "me_message", "thread_broadcast", "bot_message":
@@ -265,7 +265,7 @@ func (m *messageData) check() error {
 	return nil
 }
 
-// thread is the root of the thread that m is a reply in; empty: none.
+// thread returns the root of the thread in which m is a reply; empty: none.
 func (m *messageData) thread() string {
 	if m.ThreadTS == m.TS {
 		return ""
@@ -273,7 +273,7 @@ func (m *messageData) thread() string {
 	return m.ThreadTS
 }
 
-// timeOf is the time in one of Slack's timestamps, like 1712345678.123456, which are its messages' ids.
+// timeOf returns the time in one of Slack's timestamps, like 1712345678.123456, which are its messages' ids.
 func timeOf(ts string) (time.Time, bool) {
 	whole, frac, dot := strings.Cut(ts, ".")
 	seconds, err := strconv.ParseInt(whole, 10, 64)
@@ -287,12 +287,12 @@ func timeOf(ts string) (time.Time, bool) {
 	return time.Unix(seconds, int64(micros)*1000).UTC(), true
 }
 
-// stampOf is t as one of Slack's timestamps.
+// stampOf returns t as a timestamp of Slack.
 func stampOf(t time.Time) string {
 	return strconv.FormatInt(t.Unix(), 10) + "." + strconv.Itoa(1_000_000 + t.Nanosecond()/1000)[1:]
 }
 
-// later is the later of two timestamps of the same length or an empty one.
+// later returns the later of two timestamps of the same length or an empty one.
 func later(a, b string) string {
 	if len(a) < len(b) || len(a) == len(b) && a < b {
 		return b
@@ -300,8 +300,8 @@ func later(a, b string) string {
 	return a
 }
 
-// withoutCredentials is the payload of an envelope as quarantine may have it; nil if it is no object. The address of an
-// answer is a credential, and so are the trigger and Slack's old token.
+// withoutCredentials returns the payload of an envelope without credentials, for the quarantine; nil if it is not an
+// object. The address for answers is a credential, and so are the trigger and Slack's old token.
 func withoutCredentials(raw []byte) []byte {
 	var o map[string]json.RawMessage
 	if json.Unmarshal(raw, &o) != nil {

@@ -15,18 +15,19 @@ import (
 )
 
 const (
-	// nameFor is how long a name counts, and unnamedFor how long nobody asks again for one that could not be had.
+	// nameFor is how long a name is remembered; unnamedFor is how long nobody asks again for a name that could not be
+	// had.
 	nameFor    = time.Hour
 	unnamedFor = time.Minute
-	// nameWait bounds the look-up of a name, and of all names in one event: what was said must not wait long for how
-	// somebody is called. Who said it and where are asked first.
+	// nameWait bounds the look-up of a name, and of all names in one event: a message must not wait long for them. The
+	// names of the author and the channel are looked up first.
 	nameWait = 6 * time.Second
 	// maxNames bounds each of the two memories. A full one begins anew.
 	maxNames = 10_000
 )
 
-// workspace remembers what people and channels are called, and whose direct messages are whose. Its methods may be called
-// from any goroutine.
+// workspace remembers the names of people and channels, and the people of direct chats. Its methods may be called from
+// any goroutine.
 type workspace struct {
 	rest *rest.Client
 
@@ -36,7 +37,7 @@ type workspace struct {
 	direct   map[relay.ChatID]relay.UserID
 }
 
-// remembered is what is known until a time.
+// remembered is a value that is valid until a time.
 type remembered[T any] struct {
 	is    T
 	until time.Time
@@ -70,7 +71,7 @@ func personOf(u slack.User) person {
 	return person{name: cmp.Or(u.Profile.DisplayName, u.RealName, u.Profile.RealName, u.Name), handle: u.Name, bot: u.IsBot || u.ID == slackbot}
 }
 
-// slackbot is Slack's own bot, which is marked as none.
+// slackbot is Slack's own bot, which Slack does not mark as a bot.
 const slackbot = "USLACKBOT"
 
 // channel implements names. Direct messages are called by their person.
@@ -87,7 +88,7 @@ func (a asking) channel(id string) place {
 	})
 }
 
-// recall is what a memory of w has under id, or what ask says.
+// recall returns the value that a memory of w has under id, or the result of ask.
 func recall[T any](ctx context.Context, w *workspace, in map[string]remembered[T], id string, ask func(context.Context) (T, error)) T {
 	w.mu.Lock()
 	known, ok := in[id]
@@ -99,7 +100,7 @@ func recall[T any](ctx context.Context, w *workspace, in map[string]remembered[T
 	defer cancel()
 	is, err := ask(ctx)
 	next := remembered[T]{is, time.Now().Add(nameFor)}
-	if err != nil { // what it was called before is better than nothing
+	if err != nil { // the former name is better than none
 		next = remembered[T]{known.is, time.Now().Add(unnamedFor)}
 	}
 	w.mu.Lock()
@@ -111,7 +112,7 @@ func recall[T any](ctx context.Context, w *workspace, in map[string]remembered[T
 	return next.is
 }
 
-// look asks Slack about a channel, and remembers whose direct messages it is.
+// look asks Slack about a channel, and remembers the person of a direct chat.
 func (w *workspace) look(ctx context.Context, id string) (slack.Channel, error) {
 	c, err := w.rest.Channel(ctx, id)
 	if err == nil && c.IsIM {
@@ -120,7 +121,7 @@ func (w *workspace) look(ctx context.Context, id string) (slack.Channel, error) 
 	return c, err
 }
 
-// isDirect reports whether a chat is somebody's direct messages with the bot, as far as is known or Slack tells.
+// isDirect reports whether a chat is a person's direct messages with the bot, as far as is remembered or Slack tells.
 func (w *workspace) isDirect(ctx context.Context, chat relay.ChatID, user relay.UserID) bool {
 	if known, ok := w.DirectUser(chat); ok {
 		return known == user
@@ -129,7 +130,7 @@ func (w *workspace) isDirect(ctx context.Context, chat relay.ChatID, user relay.
 	return err == nil && c.IsIM && c.User == string(user)
 }
 
-// met remembers whose direct messages a chat is.
+// met remembers the person of a direct chat.
 func (w *workspace) met(chat relay.ChatID, user relay.UserID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,14 +142,14 @@ func (w *workspace) met(chat relay.ChatID, user relay.UserID) {
 	}
 }
 
-// chats are the direct messages that somebody is known to have with the bot.
+// chats returns the direct messages that somebody is known to have with the bot.
 func (w *workspace) chats() []relay.ChatID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Collect(maps.Keys(w.direct))
 }
 
-// forget lets what somebody or a channel is called be asked for again.
+// forget makes the name of a person or a channel be asked for again.
 func (w *workspace) forget(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// maxButtons is how many elements Slack takes in one block of actions.
+	// maxButtons is how many elements a block of actions may have.
 	maxButtons = 25
-	// maxLabel is how many characters it takes on a button.
+	// maxLabel is how many characters a button's text may have.
 	maxLabel = 75
 )
 
@@ -36,8 +36,8 @@ func (w *writer) Prompt(ctx context.Context, a relay.Prompt) (relay.Result, erro
 	return w.turns.Post(ctx, a.Chat, l)
 }
 
-// buttonsOf are a prompt's buttons. What a press stands for is in the value; the action's id only has to be another one for
-// each.
+// buttonsOf returns a prompt's buttons. The value says what a press means; the action's id must only differ between
+// buttons.
 func buttonsOf(a relay.Prompt) *slack.ActionBlock {
 	block := slack.NewActionBlock("")
 	for n, o := range a.Options {
@@ -88,7 +88,7 @@ func (w *writer) Unprompt(ctx context.Context, chat relay.ChatID, message relay.
 	return nil
 }
 
-// withoutButtons are m's blocks but those of buttons, and whether there were some.
+// withoutButtons returns m's blocks except those of buttons, and whether there were any buttons.
 func withoutButtons(m *rest.Message) (left []json.RawMessage, had bool) {
 	if m == nil {
 		return nil, false

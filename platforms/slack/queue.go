@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// maxQueued and maxQueuedBytes bound what waits for the disk. Past them the socket is closed until half of it is
-	// stored; what was not acknowledged Slack delivers again.
+	// maxQueued and maxQueuedBytes bound the events that wait for the disk. Beyond them the socket is closed until half
+	// of the queue is stored; Slack delivers again what was not acknowledged.
 	maxQueued      = 4096
 	maxQueuedBytes = 16 << 20
 )
 
-// item is one envelope, or that something may be missing from here on.
+// item is one envelope, or the remark that events may be missing from here on.
 type item struct {
 	envelope socketmode.Envelope
 	at       time.Time // it came
@@ -81,7 +81,7 @@ func (q *queue) changedLocked() {
 	q.changed = make(chan struct{})
 }
 
-// look is how many items wait, and a channel that is closed when that changes.
+// look returns how many items wait, and a channel that is closed when that changes.
 func (q *queue) look() (n int, relaxed bool, changed <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

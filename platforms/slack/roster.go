@@ -15,24 +15,24 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// errNoPlace: the id is not one of a channel that Slack shows the bot.
+// errNoPlace: the id is not that of a channel that Slack shows the bot.
 var errNoPlace = errors.New("no such channel")
 
-// unknownPerson and unknownChannel are Slack's words for what it does not show the bot.
+// unknownPerson and unknownChannel are Slack's words for people and channels that it does not show the bot.
 var (
 	unknownPerson  = []string{"user_not_found", "user_not_visible", "users_not_found"}
 	unknownChannel = []string{"channel_not_found", "not_in_channel", "fetch_members_failed", "method_not_supported_for_channel_type"}
 )
 
-// roster says who sees and who manages what, by Slack's word.
+// roster asks Slack who sees and who manages a channel.
 type roster struct {
 	*workspace
 	team func() relay.ScopeID // the workspace; empty: not known yet
 }
 
-// CanSee implements platforms.Roster. A public channel is open to every full member of the workspace. Guests see the
-// channels that they are in, as everybody does with private channels and with groups of people; and so do those of other
-// workspaces, with which a channel is shared.
+// CanSee implements platforms.Roster. A public channel is open to every full member of the workspace. Guests see only
+// the channels that they are in, as everybody does with private channels and groups of people; the same holds for
+// people of other workspaces with which a channel is shared.
 func (r *roster) CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
 	sees, err := r.sees(ctx, place, user)
 	if err != nil {
@@ -74,8 +74,8 @@ func (r *roster) full(u *slack.User) bool {
 	return !u.Deleted && !u.IsRestricted && !u.IsUltraRestricted && !u.IsStranger && u.TeamID == string(r.team())
 }
 
-// CanManage implements platforms.Manager: the workspace's admins and owners, and who made a channel, as long as they see
-// it. Nobody manages direct messages.
+// CanManage implements platforms.Manager: the workspace's admins and owners, and a channel's creator while they see it.
+// Nobody manages direct messages.
 func (r *roster) CanManage(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
 	manages, err := r.manages(ctx, place, user)
 	if err != nil {
@@ -103,7 +103,7 @@ func (r *roster) manages(ctx context.Context, place relay.Place, user relay.User
 	return r.sees(ctx, place, user)
 }
 
-// channelAt is the channel at a place; nil: Slack shows the bot none there.
+// channelAt returns the channel at a place; nil: Slack shows the bot none there.
 func (r *roster) channelAt(ctx context.Context, place relay.Place) (*slack.Channel, error) {
 	if checkChat(place.Chat) != nil || place.Scope != "" && place.Scope != r.team() {
 		return nil, nil
@@ -118,7 +118,7 @@ func (r *roster) channelAt(ctx context.Context, place relay.Place) (*slack.Chann
 	return &c, nil
 }
 
-// personBy is somebody; nil: Slack shows the bot nobody of that id.
+// personBy returns a person; nil: Slack shows the bot nobody with that id.
 func (r *roster) personBy(ctx context.Context, user relay.UserID) (*slack.User, error) {
 	if checkID(string(user)) != nil {
 		return nil, nil

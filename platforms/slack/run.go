@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// maxWhispers is how many words wait to be whispered; those past it are not, and the person sees that nothing happens.
+	// maxWhispers is how many whispers may wait; further ones are dropped, and the person sees that nothing happens.
 	maxWhispers = 64
 	// whisperTime bounds one.
 	whisperTime = 10 * time.Second
 )
 
-// aside is what a person is to read alone, about what they pressed.
+// aside is a text that only one person reads, about their press.
 type aside struct {
 	address relay.Secret
 	words   string
@@ -101,7 +101,8 @@ func (p *Bot) recall(ctx context.Context, in platforms.Inbox) bool {
 	})
 }
 
-// ticket asks Slack who the bot is, for the token may have been taken back meanwhile, and for the address of a socket.
+// ticket asks Slack for the bot's account, because the token may have been revoked in the meantime, and for the address
+// of a socket.
 func (p *Bot) ticket(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.opts.Duration(keyAnswerWait))
 	defer cancel()
@@ -178,7 +179,7 @@ func (p *Bot) refused(all []pressed) func(relay.EventID, string) {
 	}
 }
 
-// whispering tells people what they are to read, until ctx ends.
+// whispering sends people the texts that only they read, until ctx ends.
 func (p *Bot) whispering(ctx context.Context) {
 	for {
 		select {
@@ -190,7 +191,7 @@ func (p *Bot) whispering(ctx context.Context) {
 	}
 }
 
-// whisper sends what only the person sees. Sent twice it would be read twice, so that it is not repeated.
+// whisper sends a text that only one person sees. It is not repeated, because the person would read it twice.
 func (p *Bot) whisper(ctx context.Context, a aside) {
 	ctx, cancel := context.WithTimeout(ctx, whisperTime)
 	defer cancel()

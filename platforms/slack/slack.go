@@ -1,10 +1,10 @@
-// Package slack is one Slack app in one workspace behind platforms.Bot: it takes events over Socket Mode, so that
-// nothing needs a public address, and carries actions out over the Web API (package rest). slack-go gives the types;
-// the socket and the HTTP calls are its own, because the library acknowledges what no disk has, and does not tell a
-// request that never left from one whose outcome is unknown.
+// Package slack is one Slack app in one workspace behind platforms.Bot. It takes events over Socket Mode, so that it
+// needs no public address, and carries actions out over the Web API (package rest). slack-go provides the types. The
+// socket and the HTTP calls are its own, because the library acknowledges events before they are on disk, and does not
+// distinguish a request that never left from one whose outcome is unknown.
 //
-// A thread is no chat of its own: the chat is the channel, and the thread is named by its root. A message at the top
-// has no thread: newer gateways make one of it themselves, by their operator's settings.
+// A thread is not a chat of its own: the chat is the channel, and the root names the thread. A message outside of
+// threads has none: newer gateways make a thread of it themselves, by their operator's settings.
 //
 // Invariants, besides those of package platforms:
 //
@@ -57,12 +57,12 @@ var Network = platforms.Network{
 	Open:    func(o platforms.Options) (platforms.Bot, error) { return open(o) },
 }
 
-// manifest is how Slack makes an app that has all that a bot of ours needs.
+// manifest tells Slack how to make an app with everything that our bot needs.
 //
 //go:embed manifest.yaml
 var manifest string
 
-// guide is what a person does at Slack.
+// guide tells a person what to do at Slack.
 var guide = "On https://api.slack.com/apps choose Create New App, From a manifest, your workspace, and paste this:\n\n" + manifest +
 	"\nUnder Install App install the app: there is its Bot User OAuth Token, xoxb-…, which is asked for first. " +
 	"Under Basic Information, App-Level Tokens, make one with the scope connections:write: xapp-…, which is asked for next."
@@ -77,7 +77,7 @@ func keys() []platforms.Key {
 	}
 }
 
-// What a Slack bot can do.
+// The abilities of a Slack bot.
 var (
 	_ platforms.Bot            = (*Bot)(nil)
 	_ platforms.Editor         = (*Bot)(nil)
@@ -112,16 +112,16 @@ type Bot struct {
 	log    *slog.Logger
 	status *status.Tracker
 	memory *memory
-	app    *rest.Client // of the app's own token, for sockets
+	app    *rest.Client // a client with the app's own token, for sockets
 	// Connections of their own: what hangs there holds no message up.
 	sockets *httpcall.Client
 	files   *httpcall.Client
 	asides  chan aside    // capacity maxWhispers
 	check   time.Duration // when another program's socket is looked for again
 
-	*writer                // what it says
+	*writer                // sends messages
 	*roster                // who sees and who manages what
-	platforms.CommandNames // what is a gateway's command
+	platforms.CommandNames // recognises a gateway's commands
 }
 
 func open(o platforms.Options) (*Bot, error) { return openAt(o, slacks) }
@@ -181,7 +181,7 @@ var (
 	idForm       = regexp.MustCompile(`^[A-Z][A-Z0-9]+$`)
 )
 
-// appID is the id of the app, which stands in its token.
+// appID returns the id of the app, which stands in its token.
 func appID(token relay.Secret) relay.BotID {
 	if m := appTokenForm.FindStringSubmatch(token.RevealString()); m != nil {
 		return relay.BotID(m[1])

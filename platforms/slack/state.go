@@ -11,17 +11,18 @@ import (
 )
 
 const (
-	// maxTalks is how many threads are remembered that the bot takes part in, and keptTalks how many of the newest over a
-	// restart: they are written with every batch.
+	// maxTalks is how many threads are remembered in which the bot takes part; keptTalks is how many of the newest are
+	// kept over a restart, because they are written with every batch.
 	maxTalks  = 10_000
 	keptTalks = 100
 )
 
-// state is what a restart needs to go on. It is one blob, stored as the cursor of the batch it belongs to.
+// state is what a restart needs in order to continue. It is one blob, stored as the cursor of the batch to which it
+// belongs.
 type state struct {
 	Base string `json:"base,omitempty"` // the API all of this is true of
 	Self self   `json:"self,omitzero"`
-	// Seen is the newest message dealt with; empty: none ever. Gap, when not empty, is the newest one before an
+	// Seen is the newest message dealt with; empty: none yet. Gap, unless empty, is the newest message before an
 	// interruption whose messages have not all been fetched.
 	Seen string `json:"seen,omitempty"`
 	Gap  string `json:"gap,omitempty"`
@@ -35,7 +36,7 @@ type talk struct {
 	Root    string `json:"t"`
 }
 
-// readState decodes what an inbox kept. A state of another API than base counts for nothing.
+// readState decodes a stored state. It ignores the state of another API than base.
 func readState(raw []byte, base string) (state, error) {
 	none := state{Base: base}
 	if len(raw) == 0 {
@@ -62,13 +63,13 @@ type memory struct {
 
 	mu    sync.Mutex // guards the fields below
 	state state
-	known bool // what was stored has been read
+	known bool // the stored state has been read
 	dirty bool // it is not as it was stored last
 }
 
 func newMemory() *memory { return &memory{talks: recent.New[talk, bool](maxTalks)} }
 
-// recall replaces the state with what was stored.
+// recall replaces the state by the stored one.
 func (m *memory) recall(s state) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,7 +93,8 @@ func (m *memory) change(f func(*state)) {
 	m.dirty = true
 }
 
-// blob is the state to store, with f applied; nil if it was never read: that is not written over.
+// blob returns the state to store, with f applied. Before the stored state is read it is nil, so that that is not
+// overwritten.
 func (m *memory) blob(f func(*state)) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,7 +114,7 @@ func (m *memory) stored(f func(*state)) {
 	m.dirty = false
 }
 
-// unsaved is the blob when something changed since it was stored, else nil.
+// unsaved returns the blob when something changed since it was stored, else nil.
 func (m *memory) unsaved() []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -141,7 +143,7 @@ func (m *memory) takesPart(t talk) bool {
 	return takes
 }
 
-// in are the newest threads of a channel that the bot takes part in.
+// in returns the newest threads of a channel that the bot takes part in.
 func (m *memory) in(channel string) (roots []string) {
 	for _, t := range m.read().Talks {
 		if t.Channel == channel {

@@ -10,7 +10,7 @@ import (
 // reading turns Slack's markup into the Markdown that agents read.
 type reading struct {
 	me string // the bot's user id: its mentions are left out
-	// person and channel are what an id is called; empty: not known.
+	// person and channel return the name for an id; empty: not known.
 	person, channel func(id string) string
 }
 
@@ -41,7 +41,7 @@ func unescaped(s string) string {
 	return strings.NewReplacer("&lt;", "<", "&gt;", ">", "&amp;", "&").Replace(s)
 }
 
-// marked is what stands between "<" and ">".
+// marked renders the text between "<" and ">".
 func (r reading) marked(inside string) string {
 	what, label, labelled := strings.Cut(inside, "|")
 	label = unescaped(label)
@@ -67,7 +67,7 @@ func (r reading) marked(inside string) string {
 	return "[" + strings.NewReplacer("[", "\\[", "]", "\\]").Replace(label) + "](" + strings.NewReplacer("(", "%28", ")", "%29", " ", "%20").Replace(address) + ")"
 }
 
-// mention is a person's name behind an "@"; the bot's own is nothing.
+// mention returns a person's name behind an "@"; the bot's own is nothing.
 func (r reading) mention(id, label string) string {
 	if id == r.me {
 		return ""
@@ -83,7 +83,7 @@ func (r reading) mentions(text string) bool {
 // maxDepth bounds how deep rich text is read.
 const maxDepth = 8
 
-// rich is what blocks say, for a message whose text is empty: lines of Markdown.
+// rich returns the text of blocks, for a message whose text is empty: lines of Markdown.
 func (r reading) rich(blocks []blockData) string {
 	var lines []string
 	for _, b := range blocks {
@@ -94,7 +94,7 @@ func (r reading) rich(blocks []blockData) string {
 	return strings.Join(lines, "\n")
 }
 
-// block is what one block says. Block Kit's own texts are in Slack's markup, those of rich text are plain.
+// block returns the text of one block. Block Kit's own texts are in Slack's markup; those of rich text are plain.
 func (r reading) block(b blockData, depth int) string {
 	if depth == 0 {
 		return ""

@@ -21,7 +21,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// writer is what a bot says, and the calls that it says it by.
+// writer sends a bot's messages, and makes the calls for that.
 type writer struct {
 	// Set once, by newWriter.
 	rest     *rest.Client
@@ -32,7 +32,7 @@ type writer struct {
 	cutting sync.Mutex // held while a long text becomes a letter
 }
 
-// pace is how often Slack is called.
+// pace holds the rates for calls to Slack.
 type pace struct {
 	post    ratelimit.Rate // in a channel
 	methods rest.PerMinute
@@ -40,7 +40,7 @@ type pace struct {
 	shared  time.Duration // the first pause between looks for the message that a file became
 }
 
-// slacks is what Slack takes: one message a second in a channel, with "short bursts".
+// slacks are Slack's rates: one message a second in a channel, with "short bursts".
 var slacks = pace{ratelimit.Rate{Every: time.Second, Burst: 1}, rest.Slack, socketmode.FirstCheck, 300 * time.Millisecond}
 
 func newWriter(o platforms.Options, opts platforms.Settings, at pace) *writer {
@@ -58,7 +58,7 @@ var (
 	messageForm = regexp.MustCompile(`^[0-9]+\.[0-9]+$`)
 )
 
-// checkChat is errUnknownChat unless chat is spelled like one of Slack's ids of channels.
+// checkChat returns errUnknownChat unless chat has the form of a channel id of Slack.
 func checkChat(chat relay.ChatID) error {
 	if !chatForm.MatchString(string(chat)) {
 		return errUnknownChat
@@ -66,7 +66,7 @@ func checkChat(chat relay.ChatID) error {
 	return nil
 }
 
-// checkMessage is errUnknownMessage unless m is spelled like one of Slack's timestamps, which are its messages' ids.
+// checkMessage returns errUnknownMessage unless m has the form of a timestamp of Slack, which its message ids are.
 func checkMessage(m relay.MessageID) error {
 	if !messageForm.MatchString(string(m)) {
 		return errUnknownMessage
@@ -74,8 +74,8 @@ func checkMessage(m relay.MessageID) error {
 	return nil
 }
 
-// threadOf is the root of the thread that an action is for; empty: none. What an answer refers to makes no thread: newer
-// gateways name the thread that they want, by their operator's settings.
+// threadOf returns the root of the thread for an action; empty: none. The message to which it replies makes no thread:
+// newer gateways name the thread that they want, by their operator's settings.
 func threadOf(m relay.Metadata) string {
 	if messageForm.MatchString(string(m.ThreadID)) {
 		return string(m.ThreadID)
@@ -83,8 +83,8 @@ func threadOf(m relay.Metadata) string {
 	return ""
 }
 
-// say are the parameters of every call that says text: nothing in it is a mention or a link that is not marked as one, and
-// Slack fetches nothing that it may not.
+// say returns the parameters of every call that says text: nothing in it is a mention or a link that is not marked as
+// one, and Slack fetches nothing that it may not.
 func (w *writer) say(channel relay.ChatID, text string) url.Values {
 	shows := strconv.FormatBool(w.previews.Allow(text))
 	return url.Values{
@@ -107,11 +107,11 @@ func (w *writer) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 type letter struct {
 	w      *writer
 	parts  []string // not sent yet
-	thread string   // its root; empty: none
+	thread string   // the root of its thread; empty: none
 	begun  bool     // parts were sent
 	// buttons stand on the last part.
 	buttons *slack.ActionBlock
-	// through, when not nil, is how the text is said where the bot is not in the channel.
+	// through, unless nil, is the capability by which the text is sent where the bot is not in the channel.
 	through *platforms.Capability
 	outside bool // the bot is not
 }
@@ -141,7 +141,7 @@ func (l *letter) Left() int { return len(l.parts) }
 // Skip implements sender.Text.
 func (l *letter) Skip(error) bool { return false }
 
-// Send implements sender.Text. Slack takes no idempotency key: what may have been sent is not sent again.
+// Send implements sender.Text. Slack accepts no idempotency key: a message that may have been sent is not sent again.
 func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, error) {
 	if l.outside {
 		return "", l.respond(ctx, t)
@@ -178,7 +178,7 @@ func refusedThread(err error) bool {
 // notThere are Slack's words for a channel that the bot is not in.
 var notThere = []string{"not_in_channel", "channel_not_found"}
 
-// blocksOf are a text and buttons under it, as blocks.
+// blocksOf returns a text and buttons under it, as blocks.
 func blocksOf(text string, buttons *slack.ActionBlock) string {
 	section := slack.NewSectionBlock(&slack.TextBlockObject{Type: slack.MarkdownType, Text: text, Verbatim: true}, nil, nil)
 	raw, _ := json.Marshal([]slack.Block{section, buttons}) // strings: cannot fail

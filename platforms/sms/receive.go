@@ -18,7 +18,7 @@ import (
 const (
 	maxBody = 64 << 10
 	sidLen  = 34 // of every SID
-	// wait is how long Twilio is kept waiting for the disk; it gives up after 15 s.
+	// wait is how long Twilio waits for us to store a call; it gives up after 15 s.
 	wait = 10 * time.Second
 	// noReply is TwiML that answers nothing.
 	noReply = `<?xml version="1.0" encoding="UTF-8"?><Response></Response>`
@@ -49,7 +49,7 @@ func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.Ho
 	}
 	var b platforms.Batch
 	switch ev, ok := p.event(form, time.Now()); {
-	case !ok: // a repetition would make no more sense
+	case !ok: // Twilio need not repeat it: it would be no more readable
 		taken.Refused = platforms.Unreadable
 		b.Undecodable = []platforms.Undecodable{{Raw: r.Body, Err: errUnreadable}}
 	case form.Get("AccountSid") != p.account || form.Get("To") != p.from && form.Get("MessagingServiceSid") != p.from:
@@ -66,7 +66,7 @@ func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.Ho
 
 var errUnreadable = errors.New("a request of Twilio's that is no form with a MessageSid and a From")
 
-// event is a message that came.
+// event returns a message that came.
 func (p *Bot) event(form url.Values, now time.Time) (ev relay.Event, ok bool) {
 	sid, from := form.Get("MessageSid"), form.Get("From")
 	// Twilio joins names and values before it signs them: what stands behind a SID of full length belongs to another
@@ -97,13 +97,13 @@ func (p *Bot) event(form url.Values, now time.Time) (ev relay.Event, ok bool) {
 	}, true
 }
 
-// located is the text of a place that somebody sent.
+// located returns the text of a place that somebody sent.
 func located(form url.Values, text string) string {
 	lines := []string{form.Get("Label"), form.Get("Address"), form.Get("Latitude") + ", " + form.Get("Longitude"), text}
 	return strings.Join(slices.DeleteFunc(lines, func(l string) bool { return l == "" }), "\n")
 }
 
-// mediaType is what a message with a file of that MIME type mainly is.
+// mediaType returns the main type of a message with a file of that MIME type.
 func mediaType(mime string) relay.MessageType {
 	kind, _, _ := strings.Cut(mime, "/")
 	switch kind {

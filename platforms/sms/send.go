@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// maxText is in characters. What takes two UTF-16 units, such as an emoji, may count for two at Twilio.
+	// maxText is in characters. A character of two UTF-16 units, such as an emoji, may count for two at Twilio.
 	maxText   = 1600
 	maxAnswer = 1 << 20
-	// queueFull is how long a sender is left alone whose queue at Twilio, of hours, is full. Twilio names no time.
+	// queueFull is how long a sender pauses whose queue at Twilio, of hours, is full. Twilio names no time.
 	queueFull = 10 * time.Minute
 )
 
-// Twilio's numbers for what it refuses, as far as a gateway should hear of it in other words.
+// Twilio's numbers for refusals that a gateway should read in other words.
 const (
 	codeUnauthorized = 20003
 	codeTooMany      = 20429
@@ -107,7 +107,7 @@ func (p *Bot) do(ctx context.Context, method, path string, form url.Values, out 
 	return nil
 }
 
-// refused is the error in an answer, without the secret.
+// refused returns the error in an answer, without the secret.
 func (p *Bot) refused(what string, a httpcall.Answer, secret string) *httpcall.Fault {
 	var body struct {
 		Code    int    `json:"code"`
@@ -160,7 +160,7 @@ func rates() ratelimit.Rates {
 	}
 }
 
-// noted is what became of a message, as far as it is counted.
+// noted returns what happened to a message that we sent, if that is counted.
 func (p *Bot) noted(status string, form url.Values) []platforms.HookNote {
 	if !slices.Contains(platforms.HookNotes(), status) {
 		return nil

@@ -18,8 +18,8 @@ const (
 	bodyHashKey = "bodySHA256"
 )
 
-// signature is what Twilio signs of a request: the URL, then each parameter's name and value, by name; the
-// values of a name that comes more than once sorted too, and each once.
+// signature returns Twilio's signature of a request. It covers the URL, then each parameter's name and value, sorted by
+// name; the values of a repeated name are sorted as well, and equal ones count once.
 func signature(token []byte, address string, params url.Values) string {
 	m := hmac.New(sha1.New, token)
 	m.Write([]byte(address))
@@ -32,17 +32,17 @@ func signature(token []byte, address string, params url.Values) string {
 }
 
 // verified reports whether Twilio signed the request for target, path and query, at one of origins. params are the
-// body's if it is a form; nil with any other body, which is signed by its hash in the query.
+// body's if it is a form; nil with any other body, whose hash in the query is signed.
 func verified(token []byte, header string, origins []string, target string, body []byte) (params url.Values, ok bool) {
 	_, query, _ := strings.Cut(target, "?")
-	asked, _ := url.ParseQuery(query) // what cannot be read is signed all the same
+	asked, _ := url.ParseQuery(query) // unreadable parts are signed, too
 	if want := asked.Get(bodyHashKey); want != "" {
 		sum := sha256.Sum256(body)
 		ok = subtle.ConstantTimeCompare([]byte(want), []byte(hex.EncodeToString(sum[:]))) == 1
 	} else {
 		var err error
 		params, err = url.ParseQuery(string(body))
-		ok = err == nil // what cannot be read is covered by no signature
+		ok = err == nil // no signature covers unreadable parts
 	}
 	found := 0
 	for _, origin := range origins {
@@ -51,8 +51,8 @@ func verified(token []byte, header string, origins []string, target string, body
 	return params, ok && found == 1
 }
 
-// spellings are the ways in which Twilio may write the address that an operator entered: as it is, without the port,
-// and with the default one.
+// spellings returns the ways in which Twilio may write the address that an operator entered: as it is, without the
+// port, and with the default one.
 func spellings(origin string) []string {
 	all := []string{origin}
 	u, err := url.Parse(origin)

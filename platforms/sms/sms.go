@@ -1,14 +1,14 @@
-// Package sms is one number at Twilio behind platforms.Bot: Twilio posts what people write to our door,
-// and answers go out over its API. WhatsApp and RCS senders of Twilio's are numbers like any other.
+// Package sms is one number at Twilio behind platforms.Bot: Twilio posts people's messages to us, and answers go out
+// over its API. Twilio's WhatsApp and RCS senders are numbers like any other.
 //
 // The number that a message says it is from can be forged: a text message has no proof of its sender. cli/help/webhooks.md
 // says so.
 //
 // Invariants, besides those of package platforms:
 //
-//  1. Nothing of a request counts before Twilio's signature over it is verified, for one of the two ways
-//     in which our address is spelled.
-//  2. A message whose outcome is unknown is never sent again: Twilio takes no idempotency key.
+//  1. Nothing in a request is used before Twilio's signature over it is verified, for either of the two spellings of
+//     our address.
+//  2. A message whose outcome is unknown is never sent again: Twilio accepts no idempotency key.
 package sms
 
 import (
@@ -103,7 +103,7 @@ func open(o platforms.Options) (*Bot, error) {
 	return p, nil
 }
 
-// letters are the letters and digits of a sender.
+// letters returns the letters and digits of a sender.
 func letters(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
@@ -150,7 +150,7 @@ func checkID(id string) error {
 	return nil
 }
 
-// personIn is who a chat is with: both are a number.
+// personIn returns the person of a chat: both are a number.
 func personIn(chat relay.ChatID) (relay.UserID, bool) {
 	return relay.UserID(chat), checkID(string(chat)) == nil
 }
@@ -175,7 +175,7 @@ func (p *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	})
 }
 
-// judge is what a look at the account means that failed.
+// judge says what a failed look at the account means for the bot.
 func judge(f *httpcall.Fault) (platforms.State, string) {
 	if f.Refused(http.StatusUnauthorized) {
 		return platforms.BadCredentials, badCredentials

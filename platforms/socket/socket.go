@@ -1,10 +1,10 @@
 // Package socket is one WebSocket to a chat network: it is dialled, read message by message, kept alive by heartbeats,
-// and closed. What the messages mean, and what follows an end, is the network's own affair.
+// and closed. The network interprets the messages, and decides what follows an end.
 //
 // Invariants:
 //
 //  1. No read is without a deadline, from the dial to the last byte of a message.
-//  2. An error says nothing of the address, which may hold a credential.
+//  2. No error contains the address, which may hold a credential.
 //  3. When Serve returns, all that the socket started has ended.
 package socket
 
@@ -23,7 +23,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// hangUpWait is how long the network has to answer our close.
+// hangUpWait is how long the network may take to answer our close.
 const hangUpWait = 2 * time.Second
 
 // beatPause is the least pause between two heartbeats, however often the network asks for one.
@@ -35,20 +35,20 @@ var (
 	ErrSilent = errors.New("nothing came for too long")
 )
 
-// Options are how a socket behaves.
+// Options are the settings of a socket.
 type Options struct {
 	HTTP   *http.Client // that dials
 	Header http.Header
-	// Wait is how long the dial, one write, or the rest of a message that has begun may take.
+	// Wait bounds the dial, one write, and the rest of a message that has begun.
 	Wait time.Duration
 	// Close is the code with which this side closes.
 	Close websocket.StatusCode
-	// Whole is the largest message that is read, in bytes. Of a larger one, up to Skipped, only the first Head bytes are
-	// handed on.
+	// Whole is the size of the largest message that is read, in bytes. Of a larger message, up to Skipped, only the
+	// first Head bytes are handed on.
 	Whole, Skipped, Head int64
 }
 
-// Socket is one connection, from the dial to its end. Serve has to be called; the other methods may be called from any
+// Socket is one connection, from the dial to its end. Serve must be called; the other methods may be called from any
 // goroutine.
 type Socket struct {
 	Options
@@ -60,7 +60,7 @@ type Socket struct {
 	stop context.CancelCauseFunc // ends it
 }
 
-// Dial connects to address, within o.Wait. what is what stands there, for the error.
+// Dial connects to address, within o.Wait. what names the other side in the error.
 func Dial(ctx context.Context, address, what string, o Options) (*Socket, error) {
 	soon, cancel := context.WithTimeout(ctx, o.Wait)
 	defer cancel()
@@ -81,9 +81,9 @@ func Dial(ctx context.Context, address, what string, o Options) (*Socket, error)
 	return s, nil
 }
 
-// Reader deals with what comes on a socket. Both are called on the goroutine that reads; an error ends the connection.
+// Reader takes the messages of a socket. The reading goroutine calls both methods; an error ends the connection.
 type Reader interface {
-	// Allowance is how long the next message may take to begin.
+	// Allowance returns how long to wait for the beginning of the next message.
 	Allowance() time.Duration
 	// Take deals with one message. whole is false if it was too large: then raw is its beginning.
 	Take(ctx context.Context, raw []byte, whole bool) error

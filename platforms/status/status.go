@@ -1,4 +1,4 @@
-// Package status is where a bot's Run writes how the connection is, and where everybody else reads it.
+// Package status keeps the status of a bot: the bot's Run writes it, and everybody else reads it.
 package status
 
 import (
@@ -13,7 +13,7 @@ import (
 type Tracker struct {
 	mu     sync.Mutex // guards the fields below
 	status platforms.Status
-	stuck  string // why what came cannot be taken in; empty when it can
+	stuck  string // why the connector cannot take in the network's events; empty: it can
 }
 
 // New makes the tracker of a bot that has not been started. name may be empty: not known yet.
@@ -21,7 +21,8 @@ func New(name string) *Tracker {
 	return &Tracker{status: platforms.Status{State: platforms.Starting, Name: name, Since: time.Now()}}
 }
 
-// Get is the status now: degraded while a connection is up and nothing of what it brings can be taken in.
+// Get returns the status now. It is degraded while the connection is up but the connector cannot take in the network's
+// events.
 func (t *Tracker) Get() platforms.Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -39,24 +40,25 @@ func (t *Tracker) Set(state platforms.State, reason string) {
 	if t.status.State != state {
 		t.status.Since = time.Now()
 	}
-	t.status.State, t.status.Reason, t.status.RetryAt = state, relay.Shown(reason), time.Time{} // a network's words may be in it
+	t.status.State, t.status.Reason, t.status.RetryAt = state, relay.Shown(reason), time.Time{} // the reason may quote the network
 }
 
-// SetRetryAt says when the connection is tried again; it holds until the next Set.
+// SetRetryAt sets when the bot tries to connect again; the next Set clears it.
 func (t *Tracker) SetRetryAt(at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.status.RetryAt = at
 }
 
-// SetStuck says why what came cannot be taken in, until it is called with an empty reason.
+// SetStuck sets why the connector cannot take in the network's events. An empty reason says that it can again.
 func (t *Tracker) SetStuck(reason string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stuck = relay.Shown(reason)
 }
 
-// StuckAfter is SetStuck for whoever tries to take in what came: with reason after an error, and empty after none.
+// StuckAfter returns a function that reports the result of taking in events: after an error it sets reason, after a
+// success it clears it.
 func (t *Tracker) StuckAfter(reason string) func(error) {
 	return func(err error) {
 		if err == nil {
@@ -67,14 +69,14 @@ func (t *Tracker) StuckAfter(reason string) func(error) {
 	}
 }
 
-// SetName sets the bot's name, as its network says it.
+// SetName sets the bot's name, as its network gives it.
 func (t *Tracker) SetName(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.status.Name = relay.Shown(name)
 }
 
-// EventReceived notes that an event came now.
+// EventReceived notes that an event has just arrived.
 func (t *Tracker) EventReceived() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

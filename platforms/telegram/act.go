@@ -94,7 +94,7 @@ func (p *Bot) React(ctx context.Context, a relay.React) (relay.Result, error) {
 	return relay.Result{MessageID: relay.MessageID(number), MovedTo: t.MovedTo}, nil
 }
 
-// Reaction implements platforms.Reacter: whatever the emoji, it is the bot's one on that message.
+// Reaction implements platforms.Reacter. It does not contain the emoji, because the bot has one reaction on a message.
 func (p *Bot) Reaction(a relay.React) relay.Reaction {
 	number, _ := messageNumber(a.Message)
 	n, _ := strconv.ParseInt(number, 10, 64)
@@ -128,7 +128,7 @@ func (p *Bot) Typing(ctx context.Context, a relay.Typing) (relay.Result, error) 
 	return relay.Result{MovedTo: t.MovedTo}, nil
 }
 
-// ChatInfo implements platforms.ChatInformer. Types are those of events: a forum is a group.
+// ChatInfo implements platforms.ChatInformer. It returns the chat types that events have: a forum is a group.
 func (p *Bot) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Result, error) {
 	t, err := p.turns.Enter(ctx, a.Chat, ratelimit.Look)
 	if err != nil {

@@ -12,22 +12,22 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Telegram hands an album in as a message for each of its files, with one media_group_id and no end mark, and clients
-// cut what somebody pastes into messages of 4,096 units. A bot that polls confirms nothing of either before it seems to
-// be all there, and makes one event of it. A web hook brings the next message only after the one before was taken, so
-// there each is an event of its own.
+// Telegram hands in an album as one message for each file, with a common media_group_id and no end mark, and clients
+// cut long pasted text into messages of 4,096 units. A bot that polls confirms neither before it seems complete, and
+// makes one event of it. A web hook brings the next message only after the one before was taken, so there each message
+// is an event of its own.
 const (
 	againAfter = 500 * time.Millisecond
 	againFor   = 3 * time.Second
-	// pasteUnits is how long, in UTF-16 units, a message is that another part of the same text may follow.
+	// pasteUnits is the length, in UTF-16 units, from which another part of the same text may follow a message.
 	pasteUnits = 4000
-	// pasteGap is how much later, in seconds by Telegram's clock, that part may have come.
+	// pasteGap is how many seconds later, by Telegram's clock, that part may come.
 	pasteGap = 10
-	// albumSize is how many files an album has at most.
+	// albumSize is how many files an album may have.
 	albumSize = 10
 )
 
-// joiner tells which messages of one answer belong together.
+// joiner decides which messages of one answer belong together.
 type joiner struct {
 	albums map[albumKey]int
 	pastes map[corner]paste
@@ -53,8 +53,8 @@ func newJoiner() *joiner {
 	return &joiner{albums: make(map[albumKey]int), pastes: make(map[corner]paste)}
 }
 
-// place is the number of the message that m goes on with; at, which is m's own, if m stands for itself. part reports
-// whether more may follow, or m itself is a part. Messages come in their order.
+// place returns the number of the message that m goes on with; at, which is m's own, if m stands for itself. part
+// reports whether more may follow, or m itself is a part. Messages come in their order.
 func (j *joiner) place(m *message, at int) (first int, part bool) {
 	c := corner{m.Chat.ID, m.ThreadID, m.author()}
 	before, open := j.pastes[c]
@@ -84,7 +84,7 @@ func (j *joiner) place(m *message, at int) (first int, part bool) {
 	return now.first, follows || long
 }
 
-// sizeOf is how long a text is in a frame.
+// sizeOf returns the length of a text in a frame.
 func sizeOf(text string) int {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -93,7 +93,7 @@ func sizeOf(text string) int {
 	return b.Len()
 }
 
-// author is who wrote m, or in whose name.
+// author returns the author of m, or the chat in whose name it was written.
 func (m *message) author() int64 {
 	switch {
 	case m.SenderChat != nil:
@@ -104,7 +104,7 @@ func (m *message) author() int64 {
 	return 0
 }
 
-// replied is the number of the message that m answers; 0: none.
+// replied returns the number of the message to which m replies; 0: none.
 func (m *message) replied() int64 {
 	if m.ReplyTo == nil || m.implicitReply() {
 		return 0
@@ -112,8 +112,8 @@ func (m *message) replied() int64 {
 	return m.ReplyTo.ID
 }
 
-// join makes part a part of ev, which came before. own is how many of ev's attachments are its own, and not those of
-// the message that it answers; more is that of part's. It returns ev's new number.
+// join adds part to ev, the event before it. own is how many of ev's attachments are its own, and not those of the
+// message to which it replies; more is the same for part. It returns ev's new number.
 func join(ev *relay.Event, own int, part relay.Event, more int) int {
 	if part.Text != "" && ev.Text != "" {
 		part.Text = "\n" + part.Text
@@ -139,10 +139,10 @@ func join(ev *relay.Event, own int, part relay.Event, more int) int {
 	return min(own+more, len(ev.Attachments))
 }
 
-// sheaf is what getUpdates gave for one offset, asked once or several times.
+// sheaf holds the updates that getUpdates returned for one offset, asked once or several times.
 type sheaf struct {
 	joiner *joiner
-	known  map[int64]bool // the numbers of those below
+	known  map[int64]bool // the numbers of the updates below
 	all    []sheet
 }
 
@@ -155,7 +155,7 @@ type sheet struct {
 
 func newSheaf() *sheaf { return &sheaf{joiner: newJoiner(), known: make(map[int64]bool)} }
 
-// add takes in what is new of us, and returns that. grown reports whether there is a part among it.
+// add takes in those of us that are new, and returns them. grown reports whether they include another part of an event.
 func (a *sheaf) add(us []*received) (fresh []*received, grown bool) {
 	for _, u := range us {
 		if u.ID != 0 && a.known[u.ID] {
@@ -174,7 +174,7 @@ func (a *sheaf) add(us []*received) (fresh []*received, grown bool) {
 	return fresh, grown
 }
 
-// post is the new message that an update brought; nil: none.
+// post returns the new message of an update; nil: there is none.
 func (u *update) post() *message {
 	if u.Message != nil {
 		return u.Message
@@ -182,7 +182,7 @@ func (u *update) post() *message {
 	return u.ChannelPost
 }
 
-// chat is where an update happened; 0 if it is in none.
+// chat returns the chat of an update; 0 if it has none.
 func (u *update) chat() int64 {
 	for _, m := range []*message{u.post(), u.EditedMessage, u.EditedChannelPost} {
 		if m != nil {
@@ -200,7 +200,8 @@ func (u *update) chat() int64 {
 	return 0
 }
 
-// others are the updates that need not wait, for no part stands before them in their chats. They count as handed in.
+// others returns the updates that need not wait, for no part stands before them in their chats. They count as handed
+// in.
 func (a *sheaf) others() (us []*received) {
 	waits := make(map[int64]bool)
 	for i := range a.all {
@@ -214,8 +215,8 @@ func (a *sheaf) others() (us []*received) {
 	return us
 }
 
-// whole are the updates that are left to hand in, and the highest number of those that are then. If the answer is full,
-// what may go on in the next one is left for that, unless everything would be.
+// whole returns the updates that are left to hand in, and the highest number that is handed in after that. If the
+// answer is full, events that may continue in the next one are left for that, unless that would be everything.
 func (a *sheaf) whole(full bool) (us []*received, highest int64) {
 	end := len(a.all)
 	if full {

@@ -39,7 +39,7 @@ var fileParam = map[string]string{
 	sendVoice: "voice", sendAudio: "audio", sendDocument: "document",
 }
 
-// transferTimeout bounds the way of one file, up or down.
+// transferTimeout bounds the upload or download of one file.
 const transferTimeout = 5 * time.Minute
 
 // client speaks the Bot API, and alone sees the token. Polls have connections of their own, so that a poll
@@ -69,7 +69,7 @@ func newClient(token relay.Secret, base string, rt http.RoundTripper) *client {
 	}
 }
 
-// fileAddress is where the file at a path is. It is a credential.
+// fileAddress returns the address of the file at a path. It is a credential.
 func (c *client) fileAddress(path string) string {
 	return fmt.Sprintf(c.files, c.token.RevealString(), (&url.URL{Path: path}).EscapedPath())
 }
@@ -80,8 +80,8 @@ func (c *client) closeIdle() {
 	c.calls.HTTP.CloseIdleConnections()
 }
 
-// call carries out one method and decodes its result into out, unless out is nil, within httpcall.Timeout. Every
-// error is an *httpcall.Fault, whose Detail is the chat's new id if it has moved.
+// call calls one method and decodes its result into out, unless out is nil, within httpcall.Timeout. Every error is an
+// *httpcall.Fault, whose Detail is the chat's new id if it has moved.
 func (c *client) call(ctx context.Context, method string, params tgbotapi.Params, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, httpcall.Timeout)
 	defer cancel()
@@ -158,7 +158,7 @@ func answered(via *httpcall.Client, req *http.Request, method, secret string, ou
 	return fault
 }
 
-// hostOf is the host of a web hook's address, or of the API. The rest of it is often the token of a bot.
+// hostOf returns the host of a web hook's address, or of the API's. The rest of it often contains a bot's token.
 func hostOf(address string) string {
 	u, err := url.Parse(strings.ReplaceAll(address, "%s", "x"))
 	if err != nil || u.Host == "" {

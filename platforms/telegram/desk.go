@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	// pressWait is how long an answer waits for words and for the disk. Then the person waits for three seconds at most.
+	// pressWait is how long an answer waits for words and for the disk. So a person waits for three seconds at most.
 	pressWait = 2 * time.Second
 	// pressTimeout bounds one answer; two are tried.
 	pressTimeout = 5 * time.Second
-	// maxPresses is how many presses may wait for an answer. Further ones get none: the person's client gives up by itself. One
-	// answer of getUpdates has no more than half of them.
+	// maxPresses is how many presses may wait for an answer. Further ones get none: the person's client gives up by
+	// itself. One answer of getUpdates has at most half of them.
 	maxPresses = 2 * batchSize
 	// maxWords is how many characters an answer may have.
 	maxWords = 200
 )
 
-// desk answers presses of buttons, so that the person's client stops showing that it waits. The answer has the words of a
-// refusal, or none as soon as the press is stored or pressWait is over. Its methods may be called from any goroutine; run
-// is called once.
+// desk answers presses of buttons, so that the person's client stops showing that it waits. The answer has the words of
+// a refusal, or no words when the press is stored or pressWait is over. Its methods may be called from any goroutine;
+// run is called once.
 type desk struct {
 	// Set once, by newDesk.
 	client *client
@@ -41,7 +41,7 @@ type desk struct {
 type query struct {
 	id    string
 	at    time.Time
-	words chan string // capacity 1: what the answer says; later words are dropped
+	words chan string // capacity 1: the words of the answer; later words are dropped
 	waits bool        // its verdict comes after its update was taken; desk.mu guards it
 }
 
@@ -49,7 +49,7 @@ func newDesk(c *client, log *slog.Logger) *desk {
 	return &desk{client: c, log: log, came: make(chan *query, maxPresses), open: make(map[relay.EventID]*query), ahead: make(map[relay.EventID]bool)}
 }
 
-// press is the press's id, if the update is one; else it is empty.
+// press returns the press's id if the update is a press, else "".
 func (u *update) press() string {
 	if u.CallbackQuery == nil {
 		return ""

@@ -10,7 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// What is refused without asking Telegram, in Telegram's own phrases.
+// Errors of requests that are refused without asking Telegram, in Telegram's own phrases.
 var (
 	errEmpty          = relay.Refused("Bad Request: message text is empty", nil)
 	errTooLong        = relay.Refused("Bad Request: message is too long", nil)
@@ -37,8 +37,8 @@ func refusedWith(err error, phrases ...string) bool {
 		slices.ContainsFunc(phrases, func(p string) bool { return strings.Contains(said, p) })
 }
 
-// refusedForGood reports whether the API would refuse the same question again. Of a wrong token (401, 404) and of a
-// rate limit (429) that does not follow.
+// refusedForGood reports whether the API would refuse the same question again. After a wrong token (401, 404) or a rate
+// limit (429) it might not.
 func refusedForGood(err error) bool {
 	f := httpcall.FaultOf(err)
 	return f.Refused(http.StatusBadRequest) || f.Refused(http.StatusForbidden)
@@ -55,8 +55,8 @@ func refusedReply(err error) bool {
 	return refusedWith(err, "message to be replied not found", "replied message not found", "message to reply not found")
 }
 
-// refusedFile: the API did not take the file as what it was sent as. It has many words for that, so any refusal
-// counts that does not say that the chat takes nothing at all.
+// refusedFile: the API did not accept the file as the type it was sent as. It has many words for that, so every refusal
+// counts except those that say that the chat accepts nothing at all.
 func refusedFile(err error) bool {
 	return httpcall.FaultOf(err).Refused(http.StatusBadRequest) && movedTo(err) == 0 &&
 		!refusedWith(err, "chat not found", "peer_id_invalid", "deactivated", "was kicked", "was blocked")
@@ -67,7 +67,7 @@ func refusedEmpty(err error) bool {
 	return refusedWith(err, "message text is empty", "text must be non-empty", "message must be non-empty")
 }
 
-// movedTo is the new id of a chat that the API refused for having moved; 0 if that is not why.
+// movedTo returns the new id of a chat that the API refused for having moved; 0 if that is not why.
 func movedTo(err error) int64 {
 	to, _ := httpcall.FaultOf(err).Detail.(int64)
 	return to

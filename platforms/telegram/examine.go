@@ -24,18 +24,18 @@ const (
 	fixPrivacy = "send @BotFather /setprivacy and choose Disable, then remove the bot from the group and add it again; or make it an administrator there"
 )
 
-// examiner asks Telegram how a bot stands there, and changes nothing.
+// examiner asks Telegram about a bot, its connection and its chats. It changes nothing.
 type examiner struct {
 	bot     relay.Bot
 	base    string // of the API, as configured
 	client  *client
 	status  *status.Tracker
-	hookURL string // where Telegram posts updates, or could
-	posted  bool   // it does: the bot does not poll
+	hookURL string // where Telegram posts updates if posted is true
+	posted  bool   // Telegram posts updates to hookURL, and the bot does not poll
 }
 
-// Examine implements platforms.Examiner. Whether another program polls the bot shows only while this one does, or in
-// a poll of a second that confirms nothing.
+// Examine implements platforms.Examiner. It notices another program that polls the bot while this program polls as
+// well, or by a poll of one second that confirms no update.
 func (e *examiner) Examine(ctx context.Context, chats []relay.Place) (out platforms.Examination) {
 	asked := httpcall.Asked{About: e.bot.String(), Network: "Telegram", Host: hostOf(cmp.Or(e.base, tgbotapi.APIEndpoint)), Own: e.base != ""}
 	began := time.Now()
@@ -88,8 +88,9 @@ func (e *examiner) updates(ctx context.Context, asked httpcall.Asked) []finding.
 	return nil
 }
 
-// polledElsewhere reports whether another program is known to poll the bot. While this one runs its own polls tell.
-// Else a short poll may: the other program's ends it. It confirms nothing and chooses no kinds of updates.
+// polledElsewhere reports whether another program is known to poll the bot. While this program polls, the bot's status
+// tells. Otherwise it polls once, for a second: Telegram ends that poll if another program polls. The poll confirms no
+// update and does not change which kinds of updates the bot gets.
 func (e *examiner) polledElsewhere(ctx context.Context) bool {
 	switch st := e.status.Get(); st.State {
 	case platforms.Connected, platforms.Connecting:
@@ -115,8 +116,9 @@ func (e *examiner) chats(ctx context.Context, asked httpcall.Asked, me tgbotapi.
 	return out
 }
 
-// Stands implements platforms.Stander. Whether privacy mode is on is the bot's own, and asked anew each time: Telegram does
-// not say by itself when it changes, and a change holds in a group from when the bot joins it anew, which it does say.
+// Stands implements platforms.Stander. It asks anew each time whether privacy mode is on. That is a setting of the bot,
+// and Telegram sends no update when it changes. In a group the change takes effect when the bot joins again, and
+// Telegram does send an update about that.
 func (e *examiner) Stands(ctx context.Context, place relay.Place) ([]finding.Finding, error) {
 	if !strings.HasPrefix(string(place.Chat), "-") {
 		return nil, nil
@@ -131,9 +133,9 @@ func (e *examiner) Stands(ctx context.Context, place relay.Place) ([]finding.Fin
 func (e *examiner) chat(ctx context.Context, about string, me tgbotapi.User, chat string) ([]finding.Finding, error) {
 	var m struct {
 		member
-		CanSend bool  `json:"can_send_messages"` // of one that is restricted
-		Present *bool `json:"is_member"`         // of one that is restricted: it may be outside
-		CanPost *bool `json:"can_post_messages"` // of an administrator, in channels only
+		CanSend bool  `json:"can_send_messages"` // set if the bot is restricted
+		Present *bool `json:"is_member"`         // set if the bot is restricted, which it may also be outside the group
+		CanPost *bool `json:"can_post_messages"` // set if the bot is an administrator of a channel
 	}
 	where := tgbotapi.Params{"chat_id": chat, "user_id": string(e.bot.ID)}
 	err := e.client.call(ctx, "getChatMember", where, &m)

@@ -19,7 +19,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// publicLimit is how large a file may be that Telegram's own servers give a bot, in bytes.
+// publicLimit is how large a file may be that Telegram's own servers give to a bot, in bytes.
 const publicLimit = 20 << 20
 
 // FetchMedia implements platforms.MediaFetcher. ctx bounds the reading, too. The token stands in the address of a file, and may
@@ -65,7 +65,7 @@ func gone(why string, err error) error {
 	return &platforms.MediaError{State: relay.MediaGone, Why: why, Err: err}
 }
 
-// openLocal opens a file that a Bot API server wrote on this machine. Only what lies below dir is read.
+// openLocal opens a file that a Bot API server wrote on this machine. It opens only files below dir.
 func openLocal(dir, path string) (io.ReadCloser, error) {
 	if dir == "" {
 		return nil, gone("the Bot API server keeps it in a folder of its own, and files_dir is not set", nil)
@@ -98,7 +98,7 @@ func openLocal(dir, path string) (io.ReadCloser, error) {
 	return &httpcall.Bounded{ReadCloser: f, Left: relay.MaxFile, Larger: errTooLargeHere, Private: scrub}, nil
 }
 
-// withoutPath is err without the path in it; what says what was being read.
+// withoutPath returns err without the path in it; what names the file that was read.
 func withoutPath(what string, err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

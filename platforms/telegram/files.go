@@ -6,7 +6,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// attachments are the files of m and of the message that it answers. The first own of them are m's.
+// attachments returns the files of m and of the message to which it replies. The first own of them are m's.
 func attachments(m *message) (out []relay.Attachment, own int) {
 	out = m.files.attachments(m.Caption)
 	own = len(out)
@@ -20,7 +20,8 @@ func attachments(m *message) (out []relay.Attachment, own int) {
 	return out, own
 }
 
-// attachments is the one file of a message, or none. A message may name its file in two fields: the order is that of content.
+// attachments returns the one file of a message, or none. A message may name its file in two fields: the order is that
+// of content.
 func (f files) attachments(caption string) []relay.Attachment {
 	kind, it := relay.TypeDocument, f.Document
 	switch {
@@ -43,8 +44,8 @@ func (f files) attachments(caption string) []relay.Attachment {
 	}}
 }
 
-// largest is the largest size of a picture that a bot may fetch, or the smallest of all if all are over the limit. It is
-// nil if there are none.
+// largest returns the largest size of a picture that a bot may fetch, or the smallest one if all exceed the limit. It
+// is nil if there are none.
 func largest(sizes []file) *file {
 	var best *file
 	for i := range sizes {

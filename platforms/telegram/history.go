@@ -12,7 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// What is remembered of what people say. Half of the bytes would do for all that an event carries.
+// How much is remembered of people's messages. Half of the bytes would suffice for all that an event carries.
 const (
 	maxPlaces  = 512 // chats, and topics
 	maxLines   = 50  // of each
@@ -22,8 +22,9 @@ const (
 	sweepEvery = time.Minute
 )
 
-// history remembers what was said in chats, in memory alone: the Bot API tells no bot what was said before. The
-// bot's own messages are not among its updates, so its sends count. Its methods may be called from any goroutine.
+// history remembers the recent messages of chats, in memory only: the Bot API tells a bot no earlier messages. The
+// bot's own messages are not among its updates, so its sends are remembered. Its methods may be called from any
+// goroutine.
 type history struct {
 	mu     sync.Mutex // guards the fields below
 	places map[spot]*chatter
@@ -36,7 +37,7 @@ type spot struct {
 	thread relay.ThreadID
 }
 
-// chatter is what was said at one place, by the numbers of the messages.
+// chatter holds the messages of one place, by their numbers.
 type chatter struct {
 	lines []heard
 	bytes int
@@ -109,7 +110,7 @@ func (h *history) note(s spot, l heard) {
 	c.put(l)
 }
 
-// roomLocked forgets the place that was silent for longest, if there are as many as may be.
+// roomLocked forgets the place that was silent for longest, if the number of places is at its limit.
 func (h *history) roomLocked() {
 	if len(h.places) < maxPlaces {
 		return
@@ -123,7 +124,7 @@ func (h *history) roomLocked() {
 	delete(h.places, oldest)
 }
 
-// sweepLocked forgets, now and then, what is too old.
+// sweepLocked forgets old messages now and then.
 func (h *history) sweepLocked(now time.Time) {
 	if now.Sub(h.swept) < sweepEvery {
 		return
@@ -163,7 +164,7 @@ func (c *chatter) drop() {
 	c.lines = slices.Delete(c.lines, 0, 1)
 }
 
-// age forgets what is too old.
+// age forgets old messages.
 func (c *chatter) age(now time.Time) {
 	for len(c.lines) > 0 && now.Sub(c.lines[0].at) >= heardFor {
 		c.drop()
@@ -172,7 +173,7 @@ func (c *chatter) age(now time.Time) {
 
 func (l heard) size() int { return len(l.line.Text) + len(l.line.UserID) + len(l.line.UserName) }
 
-// before are the newest n lines at a place before a message, behind the bot's own last one, oldest first. whole
+// before returns the newest n lines at a place before a message, behind the bot's own last one, oldest first. whole
 // reports whether only n keeps others back, or that they are more than an event carries.
 func (h *history) before(s spot, number int64, n int) (lines []relay.ContextLine, whole bool) {
 	h.mu.Lock()
@@ -198,7 +199,7 @@ func (h *history) before(s spot, number int64, n int) (lines []relay.ContextLine
 	return lines, len(lines) == n || c.clean && c.gone < number || size >= maxHeard/2
 }
 
-// titleOf is what a message without words is called among the lines of a chat.
+// titleOf returns the word for a message without text among the lines of a chat.
 func titleOf(t relay.MessageType) string {
 	return "[" + strings.ToUpper(string(t[:1])) + string(t[1:]) + "]"
 }

@@ -24,12 +24,12 @@ import (
 const (
 	headerSecret = "X-Telegram-Bot-Api-Secret-Token"
 	maxUpdate    = 1 << 20
-	// hookWait is how long Telegram is kept waiting for the disk.
+	// hookWait is how long Telegram waits for us to store an update.
 	hookWait = 20 * time.Second
 	// lookEvery is the pause between two looks at what Telegram says of the web hook.
 	lookEvery = 5 * time.Minute
-	// maxAgain is how often a web hook that somebody removed is set again, until there was none for againIn: another
-	// program that polls this bot removes it each time.
+	// maxAgain is how often a web hook that somebody removed is set again, within againIn: another program that polls
+	// this bot removes it each time.
 	maxAgain = 3
 	againIn  = 24 * time.Hour
 )
@@ -37,7 +37,7 @@ const (
 // hookPorts are those that Telegram calls.
 var hookPorts = []string{"", "443", "80", "88", "8443"}
 
-// hooked is what a bot has that Telegram calls.
+// hooked holds what a bot needs if Telegram calls it.
 type hooked struct {
 	// Set once, by open.
 	secret relay.Secret // is in every request; Telegram alone is told
@@ -48,13 +48,13 @@ type hooked struct {
 	stored time.Time  // when the newest request was answered with success
 }
 
-// openHook makes what a bot needs whose updates come to address.
+// openHook makes what a bot needs whose updates are posted to address.
 func openHook(o platforms.Options) (*hooked, error) {
 	u, err := url.Parse(o.PublicURL)
 	switch {
 	case err != nil || o.PublicURL == "":
 		return nil, errors.New(`public_url is missing: with updates = "webhook" Telegram posts updates to it`)
-	case o.APIBase != "": // a Bot API server of one's own may call any address
+	case o.APIBase != "": // the operator's own Bot API server may call any address
 	case u.Scheme != "https":
 		return nil, errors.New(`public_url is not https: with updates = "webhook" Telegram posts updates to it, and only over https`)
 	case !slices.Contains(hookPorts, u.Port()):
@@ -74,8 +74,8 @@ func (p *Bot) HookRules() platforms.HookRules {
 	}
 }
 
-// Receive implements platforms.Hook. Telegram signs nothing: who knows the secret is Telegram. What it repeats, the
-// ids of the events show.
+// Receive implements platforms.Hook. Telegram signs nothing: a caller who knows the secret is Telegram. Repeated
+// updates are recognised by their event ids.
 func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.HookAnswer {
 	h := p.hooked
 	if subtle.ConstantTimeCompare([]byte(r.Header.Get(headerSecret)), h.secret.Reveal()) != 1 {
@@ -106,9 +106,9 @@ func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.Ho
 	return a
 }
 
-// read makes a batch of one update; known is false before the bot knows who it is. The batch has no cursor: Telegram
-// holds updates back chat by chat, so the number of one says nothing of lower ones, and an offset beyond one that
-// is still to come would lose it. The poll's own cursor stays as it was.
+// read makes a batch of one update; known is false before the bot knows its own account. The batch has no cursor:
+// Telegram holds updates back chat by chat, so an update's number says nothing about lower ones, and an offset beyond
+// one that is still to come would lose it. The poll's own cursor stays as it was.
 func (h *hooked) read(u *received) (b platforms.Batch, known bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -158,8 +158,8 @@ func (l *runner) handedIn(err error) {
 	l.log.Warn("telegram updates not stored; Telegram posts them again", "err", err)
 }
 
-// confirm tells Telegram what was accepted when the bot polled last, lest it posts that again. That is of no use while
-// a web hook is set, or if it fails: what comes again is recognised by its event id.
+// confirm tells Telegram what was accepted when the bot polled last, so that Telegram does not post it again. It has no
+// effect while a web hook is set, and it may fail: repeated updates are recognised by their event ids.
 func (l *runner) confirm(ctx context.Context) {
 	if _, ok := l.cursor.offset(time.Now()); !ok {
 		return
@@ -169,7 +169,7 @@ func (l *runner) confirm(ctx context.Context) {
 	}
 }
 
-// tend sets the web hook, or looks what became of it, and says in the status how it is.
+// tend sets the web hook, or checks it, and sets the status accordingly.
 func (l *runner) tend(ctx context.Context) error {
 	if !l.ever {
 		return l.install(ctx)
@@ -201,7 +201,7 @@ func (l *runner) tend(ctx context.Context) error {
 	return nil
 }
 
-// install sets the web hook. That may be repeated: it is one address with one secret each time.
+// install sets the web hook. It may be repeated: the address and the secret are the same each time.
 func (l *runner) install(ctx context.Context) error {
 	err := l.client.call(ctx, "setWebhook", tgbotapi.Params{
 		"url":             l.hookURL,
@@ -221,9 +221,9 @@ func (l *runner) install(ctx context.Context) error {
 	return nil
 }
 
-// webhookInfo is what Telegram says of a bot's web hook.
+// webhookInfo is Telegram's description of a bot's web hook.
 type webhookInfo struct {
-	URL         string `json:"url"` // empty: none is set
+	URL         string `json:"url"` // empty: no web hook is set
 	Pending     int    `json:"pending_update_count"`
 	ErrorDate   int64  `json:"last_error_date"` // Unix time; it stays when all is well again
 	ErrorReason string `json:"last_error_message"`
@@ -235,7 +235,7 @@ func (c *client) webhook(ctx context.Context) (w webhookInfo, err error) {
 	return w, err
 }
 
-// judge is the state of a bot whose web hook is to be at ours, and whose updates were stored last at that time.
+// judge returns the state of a bot whose web hook should be ours, and whose updates were last stored at that time.
 func (w webhookInfo) judge(ours string, stored time.Time) (platforms.State, string) {
 	switch {
 	case w.URL == "":
@@ -266,9 +266,9 @@ func portOf(u *url.URL) string {
 	return u.Port()
 }
 
-// unhook deals with a web hook that keeps the bot from polling: it removes our own, which a run with updates =
-// "webhook" left, and reports whether it did. Otherwise reason says what an operator can do. Ours that was set
-// since this run polled is another program's that runs now.
+// unhook deals with a web hook that keeps the bot from polling. It removes our own, which a run with updates =
+// "webhook" left, and reports whether it did. Otherwise reason says what an operator can do. A web hook with our
+// address that was set since this run polled belongs to another program, which runs now.
 func (l *runner) unhook(ctx context.Context) (removed bool, reason string) {
 	w, err := l.client.webhook(ctx)
 	if err == nil && !l.ever && sameAddress(w.URL, l.hookURL) {

@@ -15,7 +15,7 @@ func userID(id int64) relay.UserID { return relay.UserID(strconv.FormatInt(id, 1
 
 func messageID(id int64) relay.MessageID { return relay.MessageID(strconv.FormatInt(id, 10)) }
 
-// eventID is the id of the event that a message is.
+// eventID returns the id of the event that a message is.
 func eventID(chat relay.ChatID, message relay.MessageID) relay.EventID {
 	return relay.EventID(string(chat) + ":" + string(message))
 }
@@ -24,7 +24,7 @@ func (p *Bot) MessageEvent(chat relay.ChatID, message relay.MessageID) relay.Eve
 	return eventID(chat, message)
 }
 
-// checkChat is errUnknownChat unless chat is spelled like one of Telegram's ids.
+// checkChat returns errUnknownChat unless chat has the form of a chat id of Telegram.
 func checkChat(chat relay.ChatID) error {
 	if _, err := strconv.ParseInt(string(chat), 10, 64); err != nil {
 		return errUnknownChat
@@ -41,7 +41,7 @@ func editOf(update int64, m *message) string {
 	return editMark + strconv.FormatInt(m.EditDate, 10) + "." + strconv.FormatInt(update, 10)
 }
 
-// messageNumber is the API's number of a message. The id of an edit names the message that was edited.
+// messageNumber returns the API's number of a message. The id of an edit names the message that was edited.
 func messageNumber(id relay.MessageID) (number string, ok bool) {
 	number, _, _ = strings.Cut(string(id), editMark)
 	n, err := strconv.ParseInt(number, 10, 64)

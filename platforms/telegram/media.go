@@ -23,8 +23,8 @@ const (
 	maxPhotoRatio = 20
 )
 
-// methodFor is the method that sends a file. It is that of kind, which the gateway named, if the bytes are of that kind; else
-// it is sendDocument.
+// methodFor returns the method that sends a file: that of kind, which the gateway named, if the bytes are of that kind,
+// else sendDocument.
 func methodFor(kind string, f relay.FileFacts) string {
 	switch kind {
 	case "image":
@@ -51,7 +51,7 @@ func methodFor(kind string, f relay.FileFacts) string {
 	return sendDocument
 }
 
-// isPhoto reports whether Telegram takes a picture as a photo, by what it documents.
+// isPhoto reports whether Telegram accepts a picture as a photo, according to its documentation.
 func isPhoto(f relay.FileFacts) bool {
 	w, h := int64(f.Width), int64(f.Height)
 	return f.Size <= maxPhoto && w+h <= maxPhotoSides && w <= maxPhotoRatio*h && h <= maxPhotoRatio*w
@@ -67,7 +67,7 @@ func (p *Bot) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, e
 	switch l, err := p.letter(a.Caption); {
 	case err == nil:
 		m.whole, m.source, m.parts = l.whole, l.source, l.parts
-	case err != errEmpty: // an empty caption is none
+	case err != errEmpty: // an empty caption counts as none
 		return relay.Result{}, err
 	}
 	res, err := p.turns.Post(ctx, a.Chat, m)
@@ -82,7 +82,7 @@ type parcel struct {
 	letter // the caption
 	file   relay.File
 	method string
-	apart  bool // the caption is a message of its own
+	apart  bool // the caption is a separate message
 	sent   bool // the file has been sent
 	id     relay.MessageID
 }

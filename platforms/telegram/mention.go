@@ -12,7 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/telegram/dialect"
 )
 
-// cut is the part of a text, in UTF-16 units, that an entity marks; false when that is nothing.
+// cut returns the part of a text, in UTF-16 units, that an entity marks; false if that is empty.
 func cut(e tgbotapi.MessageEntity, units []uint16) (string, bool) {
 	if e.Offset < 0 || e.Length <= 0 || e.Offset > len(units) || e.Length > len(units)-e.Offset {
 		return "", false
@@ -22,13 +22,13 @@ func cut(e tgbotapi.MessageEntity, units []uint16) (string, bool) {
 
 // address says to whom a text is spoken.
 type address struct {
-	me           bool // the bot is mentioned, or a command is for it
+	me           bool // somebody mentions the bot, or gives it a command
 	command      bool // the text begins with a command
 	otherCommand bool // the text begins with a command for another bot
 }
 
-// addressed reads the entities of a text. A command without "@" is for every bot that reads it
-// when the text begins with it, and in a direct message wherever it stands.
+// addressed reads the entities of a text. A command without "@" is for every bot that reads it if the text begins with
+// it; in a direct message it may stand anywhere.
 func addressed(text string, entities []tgbotapi.MessageEntity, me identity, direct bool) address {
 	a := address{otherCommand: forAnother(text, me)}
 	if len(entities) == 0 {
@@ -119,7 +119,7 @@ func joinsMention(r rune) bool { return isWord(r) || r == '/' || r == '@' || r =
 
 func isWord(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
 
-// opened reports whether a text is what Telegram sends when somebody opens a deep link: "/start" with what it carries.
+// opened reports whether a text comes from opening a deep link: "/start" with a value.
 func opened(text string) bool {
 	words := strings.Fields(text)
 	if len(words) != 2 {

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// menuAfter is when the list of commands is looked at, after the start: messages go first.
+	// menuAfter is how long after the start the list of commands is checked: messages go first.
 	menuAfter = 10 * time.Second
-	// menuTries is how often that is tried; the next start does it again.
+	// menuTries is how often that is tried; the next start tries again.
 	menuTries = 5
 	// maxCommands is how many commands Telegram shows.
 	maxCommands = 100
@@ -41,7 +41,7 @@ type menu struct {
 	log    *slog.Logger
 }
 
-// keep has Telegram show the connector's own commands in direct messages, and gives up after some tries: they work
+// keep makes Telegram show the connector's own commands in direct messages, and gives up after some tries: they work
 // without being shown.
 func (m menu) keep(ctx context.Context) {
 	for n := range menuTries {
@@ -56,8 +56,9 @@ func (m menu) keep(ctx context.Context) {
 	}
 }
 
-// show adds the connector's own commands to the list that direct messages show: to what was set for them, and to what
-// BotFather was told for all chats, which that list takes the place of. A list that is so already is left alone.
+// show adds the connector's own commands to the list that direct messages show. It keeps those that were set for direct
+// messages, and those that BotFather was told for all chats, because its list replaces them. It leaves a list alone
+// that is right already.
 func (m menu) show(ctx context.Context) error {
 	direct := tgbotapi.Params{"scope": `{"type":"all_private_chats"}`}
 	var shown, general []botCommand
@@ -76,7 +77,8 @@ func (m menu) show(ctx context.Context) error {
 	return m.client.call(ctx, "setMyCommands", direct, nil)
 }
 
-// withOwn are the commands of the lists, each once, and then the connector's own, which nobody else's take the place of.
+// withOwn returns the commands of the lists, each once, followed by the connector's own, which no command of the lists
+// replaces.
 func withOwn(lists ...[]botCommand) (out []botCommand) {
 	has := func(all []botCommand, c botCommand) bool {
 		return slices.ContainsFunc(all, func(o botCommand) bool { return o.Command == c.Command })

@@ -13,7 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// identity is who the bot is, as getMe tells.
+// identity is the bot's account, from getMe.
 type identity struct {
 	id   int64
 	name string // without "@"
@@ -25,15 +25,15 @@ func (me identity) called(name string) bool { return me.name != "" && strings.Eq
 // topicKey is a topic of a forum or of a direct-message chat.
 type topicKey struct{ chat, thread int64 }
 
-// reading is what one update comes to. The zero value: nothing we care about.
+// reading is the result of reading one update. The zero value: nothing of interest.
 type reading struct {
 	event  *relay.Event
 	moves  []platforms.Move
 	roster []platforms.RosterChange
-	own    int      // so many of the event's attachments are the message's own; the others are what it answers
-	topic  topicKey // whose name topicNamed became known; zero: none's
+	own    int      // how many of the event's attachments are the message's own; the others belong to the message to which it replies
+	topic  topicKey // the topic whose name topicNamed became known; zero: none
 	named  string
-	post   *message // what event is, if that is a new message
+	post   *message // the message of event, if it is a new one
 }
 
 // normaliser turns updates into events. Its method is a pure function of its fields and the update.
@@ -49,7 +49,7 @@ var (
 	errWithoutID   = errors.New("a message without an id")
 )
 
-// normalise returns what u comes to, or why it makes no sense.
+// normalise returns the reading of u, or why u makes no sense.
 func (n normaliser) normalise(u *update) (reading, error) {
 	switch {
 	case u.post() != nil:
@@ -60,7 +60,7 @@ func (n normaliser) normalise(u *update) (reading, error) {
 		return n.message(u.EditedMessage, editOf(u.ID, u.EditedMessage))
 	case u.EditedChannelPost != nil:
 		return n.message(u.EditedChannelPost, editOf(u.ID, u.EditedChannelPost))
-	case u.MyChatMember != nil: // the bot's own standing changed: what it knew of the chat is void
+	case u.MyChatMember != nil: // the bot's own status changed: what it knew of the chat is void
 		return reading{roster: []platforms.RosterChange{{Chat: chatID(u.MyChatMember.Chat.ID)}}}, nil
 	case u.ChatMember != nil:
 		return reading{roster: []platforms.RosterChange{n.rosterChange(u.ChatMember.Chat.ID, u.ChatMember.New.User)}}, nil
@@ -71,7 +71,7 @@ func (n normaliser) normalise(u *update) (reading, error) {
 	return reading{}, nil
 }
 
-// message reads m. edit is what names an edit of it, after the message's own id; empty: m is new.
+// message reads m. edit identifies an edit, and follows the message's id; empty: m is new.
 func (n normaliser) message(m *message, edit string) (reading, error) {
 	switch {
 	case m.Chat.ID == 0:
@@ -121,7 +121,7 @@ func (n normaliser) own(m *message) bool {
 	return m.From != nil && m.From.ID == n.me.id || m.ViaBot != nil && m.ViaBot.ID == n.me.id
 }
 
-// service reads what a message says beside what a person wrote.
+// service reads a message for everything except what a person wrote.
 func (n normaliser) service(m *message) reading {
 	var o reading
 	switch {
@@ -151,7 +151,7 @@ func (n normaliser) service(m *message) reading {
 	return o
 }
 
-// rosterChange is a change about one user. The bot's own arrival or departure concerns everybody.
+// rosterChange returns a change about one user. The bot's own arrival or departure concerns everybody.
 func (n normaliser) rosterChange(chat int64, u tgbotapi.User) platforms.RosterChange {
 	c := platforms.RosterChange{Chat: chatID(chat), User: userID(u.ID)}
 	if u.ID == n.me.id || u.ID == 0 {
@@ -160,8 +160,8 @@ func (n normaliser) rosterChange(chat int64, u tgbotapi.User) platforms.RosterCh
 	return c
 }
 
-// source says who wrote m, and where. Chat types and threads are those of the gateway's own adapter, for they
-// make the session key.
+// source returns the author of m, and the place. Chat types and threads are those of the gateway's own adapter, because
+// they make up the session key.
 func (n normaliser) source(m *message, o reading) relay.Source {
 	s := relay.Source{
 		Platform: n.bot.Platform,
@@ -185,7 +185,7 @@ func (n normaliser) source(m *message, o reading) relay.Source {
 	return s
 }
 
-// threadIn is the topic that m was said in; empty: none.
+// threadIn returns the topic of m; empty: none.
 func threadIn(m *message) relay.ThreadID {
 	kind := m.Chat.kind()
 	topic := m.IsTopic && kind != relay.ChatChannel || m.Chat.IsForum && kind == relay.ChatGroup
@@ -226,7 +226,7 @@ func (n normaliser) reply(m *message, ev *relay.Event) {
 		ev.ReplyTo = q
 	}
 	if ev.ReplyTo != nil && m.Quote != nil && m.Quote.Text != "" {
-		ev.ReplyTo.Text = m.Quote.Text // what the person picked out of it
+		ev.ReplyTo.Text = m.Quote.Text // the part of it that the person selected
 	}
 }
 
@@ -234,7 +234,7 @@ func (n normaliser) reply(m *message, ev *relay.Event) {
 // everything in a topic.
 func (m *message) implicitReply() bool { return m.ReplyTo != nil && m.ReplyTo.TopicCreated != nil }
 
-// body is what a person wrote: the text, or the caption of a file.
+// body returns the text that a person wrote: the message's, or a file's caption.
 func (m *message) body() string {
 	if m.Text == "" && m.Caption == "" && m.Rich != nil {
 		return m.Rich.text
@@ -242,7 +242,7 @@ func (m *message) body() string {
 	return cmp.Or(m.Text, m.Caption)
 }
 
-// entities are those of body.
+// entities returns the entities of body.
 func (m *message) entities() []tgbotapi.MessageEntity {
 	switch {
 	case m.Text != "":
@@ -267,12 +267,12 @@ func (c chat) name() string { return cmp.Or(c.Title, fullName(c.FirstName, c.Las
 
 func nameOf(u tgbotapi.User) string { return fullName(u.FirstName, u.LastName, u.UserName) }
 
-// fullName is a person's name as Telegram shows it; a deleted account may have neither.
+// fullName returns a person's name as Telegram shows it; a deleted account may have neither.
 func fullName(first, last, handle string) string {
 	return cmp.Or(strings.TrimSpace(first+" "+last), handle)
 }
 
-// content is what a message mainly is, and its text. ok is false for service messages. The order is that of the
+// content returns the main type of a message, and its text. ok is false for service messages. The order is that of the
 // gateway's own adapter: an animation, which comes with a document for old clients, is a film.
 func content(m *message) (kind relay.MessageType, text string, ok bool) {
 	text = m.body()
@@ -321,7 +321,7 @@ func pin(l tgbotapi.Location, title, address string) string {
 
 func degrees(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// describe puts a message that has no text into a few words; none for a service message.
+// describe puts a message without text into a few words; none for a service message.
 func describe(m *message) string {
 	switch {
 	case m.Contact != nil:

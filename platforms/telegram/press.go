@@ -2,15 +2,15 @@ package telegram
 
 import "github.com/hermes-connector/hermes-connector/relay"
 
-// pressMark begins the id of a press's event, and that of its message, which is none of Telegram's: nothing can reply
-// or react to it.
+// pressMark is the beginning of the id of a press's event and of its message. That id is not one of Telegram's, so
+// nothing can reply or react to the message.
 const pressMark = "q"
 
-// pressID is the id of the event that a press is.
+// pressID returns the id of the event that a press is.
 func pressID(query string) relay.EventID { return relay.EventID(pressMark + ":" + query) }
 
 // press reads a press on one of our prompts: a command of the person who pressed, in the chat and topic of the prompt.
-// Any other press is nothing. Which options were offered, the hub knows: the data of a press is what a client says.
+// It ignores any other press. The hub knows which options were offered, because a client can send any data.
 func (n normaliser) press(q *callbackQuery) (reading, error) {
 	if q.ID == "" {
 		return reading{}, errWithoutID
@@ -41,7 +41,7 @@ func (n normaliser) press(q *callbackQuery) (reading, error) {
 	return reading{event: &ev}, nil
 }
 
-// labelOf is what stands on the button with that data.
+// labelOf returns the text of the button with that data.
 func (m *message) labelOf(data string) string {
 	if m.ReplyMarkup == nil {
 		return ""

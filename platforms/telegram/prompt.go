@@ -42,7 +42,7 @@ type button struct {
 	Style string `json:"style,omitempty"` // primary, success or danger; servers that do not know it ignore it
 }
 
-// keyboard are the buttons of a prompt, as a message's reply_markup.
+// keyboard returns the buttons of a prompt, as a message's reply_markup.
 func keyboard(a relay.Prompt) string {
 	var all []button
 	row := inARow

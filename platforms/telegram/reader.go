@@ -13,7 +13,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// reader turns answers of getUpdates into batches, and remembers topics' names and what was said. It is for one goroutine.
+// reader turns answers of getUpdates into batches, and remembers topics' names and recent messages. It is for one
+// goroutine.
 type reader struct {
 	normaliser
 	history *history
@@ -28,14 +29,14 @@ func newReader(bot relay.Bot, me identity, edits bool, log *slog.Logger) *reader
 	}
 }
 
-// received is an update as it came, decoded as far as it makes sense.
+// received is an update in raw form, decoded as far as it makes sense.
 type received struct {
 	update
 	raw json.RawMessage
 	err error // why it makes no sense; nil: it does
 }
 
-// receivedIn is the update in raw.
+// receivedIn returns the update in raw.
 func receivedIn(raw []byte) *received {
 	u := &received{raw: raw}
 	u.err = guarded(func() error { return httpcall.Decode(raw, &u.update) })
@@ -75,7 +76,7 @@ func (r *reader) batch(us ...*received) (b platforms.Batch) {
 	return b
 }
 
-// first is the number of the event that o's goes on with; n, which is to be its own, if it stands for itself.
+// first returns the number of the event that o's goes on with; n, which is to be its own, if it stands for itself.
 func (o reading) first(parts *joiner, n int) int {
 	if o.event == nil || o.post == nil {
 		return n
@@ -84,7 +85,7 @@ func (o reading) first(parts *joiner, n int) int {
 	return first
 }
 
-// read normalises one update; with an error nothing comes of it.
+// read normalises one update; after an error there is no event.
 func (r *reader) read(u *received) (o reading, err error) {
 	if err = u.err; err == nil {
 		err = guarded(func() (err error) {
@@ -95,7 +96,7 @@ func (r *reader) read(u *received) (o reading, err error) {
 	if err != nil {
 		return reading{}, err
 	}
-	if o.event != nil && o.event.Traits.Press { // of which Telegram does not say when
+	if o.event != nil && o.event.Traits.Press { // Telegram gives no time for a press
 		o.event.At = time.Now().UTC()
 	}
 	return o, nil
@@ -111,20 +112,19 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// idleGap is how long the ids of updates are sure to count on. After a week without an update
-// Telegram goes on with a random number, which may be a lower one; an old offset would then
-// confirm updates nobody has seen.
+// idleGap is how long the ids of updates certainly continue. After a week without an update Telegram goes on with a
+// random number, which may be lower; an old offset would then confirm updates that nobody has seen.
 const idleGap = 6 * 24 * time.Hour
 
 // position is how far the updates were accepted. It is stored with every batch.
 type position struct {
-	Next int64     `json:"next"` // the offset that confirms what was accepted; 0: nothing was
+	Next int64     `json:"next"` // the offset that confirms the accepted updates; 0: there are none
 	At   time.Time `json:"at"`   // when the newest update was received, by our clock
 	// Base is the server that counts like this: another one has its own numbers.
 	Base string `json:"base,omitempty"`
 }
 
-// readCursor decodes what an inbox kept. A cursor of another server than base counts for nothing.
+// readCursor decodes a stored cursor. It ignores the cursor of another server than base.
 func readCursor(raw []byte, base string) (position, error) {
 	var c position
 	if len(raw) > 0 {
@@ -138,14 +138,14 @@ func readCursor(raw []byte, base string) (position, error) {
 	return c, nil
 }
 
-// offset is what to ask for, and false when to ask for whatever is not confirmed yet. What
-// comes twice for that is recognised by its event id.
+// offset returns the offset to ask for, and false if all unconfirmed updates are to be asked for. Updates that come
+// twice because of that are recognised by their event ids.
 func (c position) offset(now time.Time) (int64, bool) {
 	return c.Next, c.Next != 0 && now.Sub(c.At) < idleGap
 }
 
-// past is the cursor behind the updates of one answer. The highest number decides, also
-// when it is lower than before: then the numbers have begun anew.
+// past returns the cursor behind the updates of one answer. The highest number decides, even if it is lower than
+// before: then the numbers have begun anew.
 func (c position) past(highest int64, now time.Time) position {
 	if highest != 0 {
 		c.Next = highest + 1

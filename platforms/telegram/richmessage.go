@@ -9,15 +9,14 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/telegram/dialect"
 )
 
-// richMessage is a message of blocks, which has no text of its own, as plain text: a block is a line, and so is a row of
-// a table. Blocks and formats it does not know it reads by the members that all of them share; what makes no sense is
-// left out.
+// richMessage is a message of blocks, turned into plain text: a line for each block and for each row of a table. Of
+// unknown blocks and formats it reads the members that all of them share, and leaves out what it cannot read.
 type richMessage struct {
 	text     string
-	entities []tgbotapi.MessageEntity // those that address somebody
+	entities []tgbotapi.MessageEntity // those that mention somebody
 }
 
-// UnmarshalJSON never fails: of a message that makes no sense no more is known.
+// UnmarshalJSON never fails: a message that it cannot read becomes "[Rich message]".
 func (r *richMessage) UnmarshalJSON(raw []byte) error {
 	var m any
 	var w richWriter
@@ -31,11 +30,11 @@ func (r *richMessage) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// richWriter collects the text of decoded JSON.
+// richWriter writes the text of decoded JSON.
 type richWriter struct {
 	text     strings.Builder
-	units    int  // of UTF-16, so far
-	open     bool // the line has something in it
+	units    int  // UTF-16 units written so far
+	open     bool // the current line is not empty
 	entities []tgbotapi.MessageEntity
 }
 
@@ -54,17 +53,17 @@ func (w *richWriter) line() {
 	}
 }
 
-// block writes a block, several, or a piece of text, and ends the line.
+// block writes one block, a list of blocks or a piece of text, and ends the line.
 func (w *richWriter) block(v any) {
 	switch v := v.(type) {
 	case nil:
-		return // the line goes on
+		return // the line continues
 	case []any:
 		for _, inner := range v {
 			w.block(inner)
 		}
 	case map[string]any:
-		if label, _ := v["label"].(string); label != "" { // of an item of a list
+		if label, _ := v["label"].(string); label != "" { // the label of a list item
 			w.write(label + " ")
 		}
 		w.texts(v["summary"], v["text"], v["expression"])
@@ -76,7 +75,7 @@ func (w *richWriter) block(v any) {
 		w.block(v["blocks"])
 		if caption, is := v["caption"].(map[string]any); is && caption["type"] == nil {
 			w.texts(caption["text"], caption["credit"])
-		} else { // a table's
+		} else { // the caption of a table
 			w.texts(v["caption"])
 		}
 		w.texts(v["credit"])
@@ -120,7 +119,7 @@ func (w *richWriter) inline(v any) {
 	case map[string]any:
 		from := w.units
 		w.inline(v["text"])
-		for _, key := range []string{"expression", "alternative_text"} { // of formulas, and of emoji of somebody's own
+		for _, key := range []string{"expression", "alternative_text"} { // of formulas, and of custom emoji
 			s, _ := v[key].(string)
 			w.write(s)
 		}

@@ -16,9 +16,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// CanSee implements platforms.Roster. A private chat has the id of its one user. For other chats it asks Telegram, whose
-// answer is certain only where the bot is an administrator. If Telegram refuses, the answer is no: the list of members is
-// hidden, there is no such chat or user, or the bot was removed.
+// CanSee implements platforms.Roster. A private chat has the id of its one user. For other chats it asks Telegram,
+// whose answer is certain only where the bot is an administrator. If Telegram refuses, the answer is no: the list of
+// members is hidden, the chat or user does not exist, or the bot was removed.
 func (p *Bot) CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
 	where, who, err := parseIDs(place.Chat, user)
 	switch {

@@ -19,18 +19,18 @@ import (
 )
 
 const (
-	// probeTimeout is how long a poll must last after a conflict, to show that nobody else polls: another
-	// poller would end it.
+	// probeTimeout is how long a poll must last after a conflict, to show that nobody else polls: another poller would
+	// end it.
 	probeTimeout = 5 * time.Second
-	// lookAfter is how long the disk may take before presses are looked for, and the pause from then on: with it and
-	// pressWait a person waits for less than three seconds.
+	// lookAfter is how long the disk may take before the runner looks for presses, and the pause from then on. With it
+	// and pressWait a person waits for less than three seconds.
 	lookAfter = 700 * time.Millisecond
 )
 
 // otherPoller begins the reason of a bot that another program polls too.
 const otherPoller = "another program polls this bot"
 
-// runner is one Run: the loop and what only it touches.
+// runner is one Run: the loop and the fields that only the loop uses.
 type runner struct {
 	*Bot
 	in     platforms.Inbox
@@ -106,7 +106,7 @@ func (l *runner) poll(ctx context.Context) error {
 		l.desk.arrived(us...)
 		us, highest := l.rest(ctx, us)
 		if ctx.Err() != nil {
-			break // what is not all there yet comes to the next run
+			break // an incomplete event is for the next run
 		}
 		batch := l.reader.batch(us...)
 		batch.Refused, batch.Undecided = l.desk.say, l.desk.wait
@@ -124,7 +124,7 @@ func (l *runner) poll(ctx context.Context) error {
 	return nil
 }
 
-// recall loads the cursor, and waits for a store that does not answer. A cursor that makes no sense is forgotten, for
+// recall loads the cursor, and waits for a store that does not answer. It drops a cursor that makes no sense, because
 // Telegram remembers what was not confirmed.
 func (l *runner) recall(ctx context.Context) {
 	l.wait.Keep(ctx, func() error {
@@ -143,7 +143,7 @@ func (l *runner) recall(ctx context.Context) {
 	l.wait.Reset()
 }
 
-// introduce asks Telegram who the bot is, until it knows.
+// introduce asks Telegram for the bot's account, until it answers.
 func (l *runner) introduce(ctx context.Context) error {
 	for ctx.Err() == nil {
 		var me tgbotapi.User
@@ -167,8 +167,8 @@ func (l *runner) introduce(ctx context.Context) error {
 	return nil
 }
 
-// hold is how long Telegram may hold the next request open. The first one after a start or a failure is short, so that
-// the state is known soon.
+// hold returns how long Telegram may hold the next request open. The first one after a start or a failure is short, so
+// that the state is known soon.
 func (l *runner) hold() time.Duration {
 	switch {
 	case l.probe:
@@ -196,7 +196,7 @@ func (l *runner) fetch(ctx context.Context, hold time.Duration, limit int) ([]*r
 	return us, err
 }
 
-// answered notes that updates flow; waiting is how many came.
+// answered notes that updates flow; waiting is how many arrived.
 func (l *runner) answered(waiting int) {
 	l.wait.Reset()
 	l.probe = false
@@ -207,7 +207,8 @@ func (l *runner) answered(waiting int) {
 	l.status.Set(platforms.Connected, "")
 }
 
-// deliver hands in b, which is of those updates, until it is taken, and returns true; false when ctx ended first.
+// deliver hands in b, made of those updates, until it is accepted, and returns true; it returns false if ctx ended
+// first.
 func (l *runner) deliver(ctx context.Context, b platforms.Batch, of []*received) bool {
 	looking, enough := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -236,8 +237,8 @@ func (l *runner) deliver(ctx context.Context, b platforms.Batch, of []*received)
 	})
 }
 
-// lookOut has presses answered that come while those updates wait for the disk, as they have for lookAfter: it asks
-// again, with the same offset, which confirms nothing. What else comes is the next poll's.
+// lookOut answers presses that arrive while those updates have waited for the disk for lookAfter: it asks again with
+// the same offset, which confirms nothing. Other new updates are left for the next poll.
 func (l *runner) lookOut(ctx context.Context, of []*received) {
 	known := newSheaf()
 	known.add(of)

@@ -16,9 +16,8 @@ import (
 // generalTopic is a forum's first topic. It has an id, but a send that names it is refused.
 const generalTopic = "1"
 
-// Send implements platforms.Bot. The first part of the text is the reply. If the message or the topic it is for is
-// gone, the text goes into the chat itself. If Telegram does not take the formats, the rest of the text goes out as
-// it was written.
+// Send implements platforms.Bot. The first part of the text is the reply. If the message or the topic is gone, the text
+// goes into the chat itself. If Telegram does not accept the formats, the rest of the text is sent as it was written.
 func (p *Bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 	l, err := p.letter(a.Content)
 	if err != nil {
@@ -37,7 +36,7 @@ type letter struct {
 	parts  []dialect.Part // not sent yet
 	begun  bool           // parts were sent
 	plain  bool           // the formats were refused
-	// buttons are the reply_markup of the last part; empty: none.
+	// buttons is the reply_markup of the last part; empty: none.
 	buttons string
 }
 
@@ -111,7 +110,7 @@ func placeOf(a relay.Send) place {
 	return pl
 }
 
-// threadOf is the topic that a gateway named, if any. That of a private chat may come as a hint.
+// threadOf returns the topic that a gateway named, if any. That of a private chat may come as a hint.
 func threadOf(m relay.Metadata) string {
 	for _, id := range []relay.ThreadID{m.ThreadID, m.DMTopicID} {
 		if n, err := strconv.ParseInt(string(id), 10, 64); err == nil && n > 0 {
@@ -145,7 +144,7 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 		}
 		var m message
 		err := l.p.call(ctx, t, "sendMessage", params, &m)
-		if t.MovedTo != "" { // what was replied to stayed in the old chat
+		if t.MovedTo != "" { // the message replied to stayed in the old chat
 			pl.reply, pl.fallback = "", ""
 		}
 		switch {
@@ -166,7 +165,7 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	}
 }
 
-// textParams are the parameters of a message with a part's text, which has no previews that it may not have.
+// textParams returns the parameters of a message with a part's text, which has no previews that it may not have.
 func (p *Bot) textParams(part dialect.Part) tgbotapi.Params {
 	params := tgbotapi.Params{"text": part.Text}
 	var links []string
@@ -186,14 +185,14 @@ func (p *Bot) textParams(part dialect.Part) tgbotapi.Params {
 	return params
 }
 
-// replyTo is the parameter that makes a message a reply, if the one with that number still stands.
+// replyTo returns the parameter that makes a message a reply, if the one with that number still stands.
 func replyTo(number string) string {
 	return `{"message_id":` + number + `,"allow_sending_without_reply":true}`
 }
 
-// call carries out one method on the turn's chat, under the chat's new id if it has moved. A call whose outcome
-// is unknown is not repeated: the Bot API has no keys that would make this harmless. An out that is a *message means that
-// the bot says something.
+// call calls one method on the turn's chat, under the chat's new id if it has moved. A call whose outcome is unknown is
+// not repeated: the Bot API has no keys that would make this harmless. If out is a *message, the call sends a message
+// of the bot.
 func (p *Bot) call(ctx context.Context, t *sender.Turn, method string, params tgbotapi.Params, out any) error {
 	err := p.inChat(ctx, t, params, func(ctx context.Context) error { return p.client.call(ctx, method, params, out) })
 	if m, said := out.(*message); said && err == nil {

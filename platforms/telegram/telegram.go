@@ -1,12 +1,12 @@
-// Package telegram is one Telegram bot behind platforms.Bot: it polls the Bot API for updates, or has Telegram
-// post them, turns them into events, and carries actions out. telegram-bot-api is its transport; the objects and the
-// poll loop are its own, for the library's objects know no topics, and its loop no cursor that waits for the disk.
+// Package telegram is one Telegram bot behind platforms.Bot. It polls the Bot API for updates, or has Telegram post
+// them, turns them into events, and carries actions out. telegram-bot-api is its transport. The types and the poll loop
+// are its own, because the library's types know no topics, and its loop has no cursor that waits for the disk.
 //
-// Who has a public address may have updates posted; it saves nothing but the open request. The web hook's secret is
-// drawn at each start and kept nowhere: until Telegram is told the new one its requests are refused, and it repeats
-// them, for a day. A bot that polls removes the web hook that this program set; one that somebody else has set stays.
-// Nothing is lost or comes twice when an operator changes from one to the other: both ways lead through one reader,
-// and the poll's cursor stands still meanwhile. Telegram posts the next update only when the one before was taken, so with
+// An operator with a public address may have updates posted; it saves only the open request. The web hook's secret is
+// drawn at each start and stored nowhere: until Telegram knows the new one its requests are refused, and it repeats
+// them for a day. A bot that polls removes a web hook that this program set; one that somebody else has set stays.
+// Nothing is lost or comes twice when an operator changes from one way to the other: both lead through one reader, and
+// the poll's cursor stands still meanwhile. Telegram posts the next update only after the one before was taken. So with
 // a web hook albums and pasted texts are not joined, and a press is answered late while the disk stalls.
 //
 // Invariants, besides those of package platforms:
@@ -17,7 +17,8 @@
 //  3. The state is Connected only while the newest getUpdates was answered, or Telegram's newest word of the web
 //     hook is that it is ours.
 //  4. Every error of the API is an httpcall.Fault, free of the token.
-//  5. An action whose request may have left is never repeated. A file's has once its last byte was taken.
+//  5. An action whose request may have left is never repeated. A request with a file may have left once its last byte
+//     was taken.
 //  6. The address of a file holds the token: no error, log line or redirect has it.
 package telegram
 
@@ -96,7 +97,7 @@ var keys = []platforms.Key{
 	},
 }
 
-// What a Telegram bot can do.
+// The abilities of a Telegram bot.
 var (
 	_ platforms.Bot            = (*Bot)(nil)
 	_ platforms.Editor         = (*Bot)(nil)
@@ -242,9 +243,9 @@ func (p *Bot) Descriptor() relay.Descriptor {
 	}
 }
 
-// rates are what Telegram takes from a bot: about 30 messages a second. What it takes in one chat is not
-// published, and differs; there its "retry after" decides, for a guess of ours would refuse what Telegram takes.
-// The rates of chats and instances only keep one busy gateway from using up the bot for all others.
+// rates are Telegram's limits for a bot: about 30 messages a second. The limit in one chat is not published, and
+// differs, so there Telegram's "retry after" decides: a guess could refuse messages that Telegram would accept. The
+// rates of chats and instances only keep one busy gateway from using up the bot for all others.
 var rates = ratelimit.Rates{
 	Bot:      ratelimit.Rate{Every: 40 * time.Millisecond, Burst: 5}, // at most 30 in a second
 	Chat:     ratelimit.Rate{Every: 100 * time.Millisecond, Burst: 60},

@@ -16,7 +16,7 @@ import (
 const (
 	// maxTopics bounds the topics remembered.
 	maxTopics = 10_000
-	// maxTopicName is how many characters Telegram takes for a topic's name.
+	// maxTopicName is how many characters a topic's name may have.
 	maxTopicName = 128
 )
 
@@ -26,13 +26,12 @@ type topics struct {
 	known map[topicKey]topicNames
 }
 
-// topicNames are the name that a topic had when it was last heard of, and the one that we gave it; empty: we gave none
-// since the start.
+// topicNames are the last known name of a topic, and the one that we gave it; empty: we gave none since the start.
 type topicNames struct{ now, ours string }
 
 func newTopics() *topics { return &topics{known: make(map[topicKey]topicNames)} }
 
-// names is what is known of a topic; nothing: empty.
+// names returns the known names of a topic; empty: none.
 func (t *topics) names(k topicKey) topicNames {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -63,7 +62,7 @@ func (t *topics) putLocked(k topicKey, n topicNames) {
 	t.known[k] = n
 }
 
-// topicIn is a topic by the ids that a gateway names; false: there can be none.
+// topicIn returns a topic by the ids that a gateway names; false: they cannot name one.
 func topicIn(chat relay.ChatID, thread relay.ThreadID) (k topicKey, ok bool) {
 	c, err := strconv.ParseInt(string(chat), 10, 64)
 	n, err2 := strconv.ParseInt(string(thread), 10, 64)

@@ -2,8 +2,8 @@ package telegram
 
 import tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
-// What this package reads of the Bot API's objects (https://core.telegram.org/bots/api). Of the library's types only
-// small ones serve: its messages know no topics, and an int in them may have 32 bits. Ids have up to 52.
+// The parts of the Bot API's objects (https://core.telegram.org/bots/api) that this package reads. Only small types of
+// the library are used: its messages know no topics, and an int in them may have 32 bits. Ids have up to 52.
 
 type update struct {
 	ID                int64          `json:"update_id"`
@@ -25,9 +25,9 @@ type message struct {
 	EditDate      int64          `json:"edit_date"` // Unix time; 0 when not edited
 	Chat          chat           `json:"chat"`
 	From          *tgbotapi.User `json:"from"`        // absent in channels; a placeholder when SenderChat is set
-	SenderChat    *chat          `json:"sender_chat"` // who speaks, when that is a chat: channels, anonymous administrators
+	SenderChat    *chat          `json:"sender_chat"` // the author if it is a chat: channels, anonymous administrators
 	ViaBot        *tgbotapi.User `json:"via_bot"`
-	ThreadID      int64          `json:"message_thread_id"` // a topic, or merely the root of a chain of replies
+	ThreadID      int64          `json:"message_thread_id"` // a topic, or only the root of a chain of replies
 	IsTopic       bool           `json:"is_topic_message"`
 	ReplyTo       *message       `json:"reply_to_message"`
 	Quote         *textQuote     `json:"quote"`
@@ -117,7 +117,7 @@ type topic struct {
 	Name string `json:"name"` // empty in an edit that left it alone
 }
 
-// files are what a message, or one that it quotes, carries.
+// files are the files of a message, or of one that it quotes.
 type files struct {
 	Sticker   *sticker `json:"sticker"`
 	Photo     []file   `json:"photo"` // one picture in several sizes
@@ -129,7 +129,7 @@ type files struct {
 	Document  *file    `json:"document"`
 }
 
-// file is what Telegram says of one file.
+// file is Telegram's description of one file.
 type file struct {
 	ID     string `json:"file_id"`
 	Size   int64  `json:"file_size"` // in bytes; 0: not said

@@ -20,7 +20,8 @@ import (
 
 const (
 	maxBody = 1 << 20
-	// wait is how long a caller is kept waiting for the disk. Standard Webhooks has senders give up after 15 s or more.
+	// wait is how long a caller waits for us to store a message. By Standard Webhooks, senders give up after 15 s or
+	// more.
 	wait = 12 * time.Second
 	// maxName bounds the user and the chat that a caller names, in bytes.
 	maxName  = 128
@@ -69,7 +70,7 @@ type message struct {
 	Data  json.RawMessage `json:"data"`
 }
 
-// event is what a body says. Its error names the member that is at fault.
+// event makes an event of a body. Its error names the faulty member.
 func (p *Bot) event(id string, at time.Time, body []byte) (ev relay.Event, err error) {
 	var m message
 	if err := json.Unmarshal(body, &m); err != nil {
@@ -107,7 +108,7 @@ func (p *Bot) event(id string, at time.Time, body []byte) (ev relay.Event, err e
 	}, nil
 }
 
-// said is the text of the message.
+// said returns the text of the message.
 func (m message) said() (string, error) {
 	if m.Text == nil {
 		if m.Type == "" {
@@ -123,7 +124,7 @@ func (m message) said() (string, error) {
 	switch {
 	case text == "":
 		return "", errors.New(`"text" is empty`)
-	case strings.TrimSpace(m.Title) == "" || strings.HasPrefix(text, "/"): // what a title stood before would be no command
+	case strings.TrimSpace(m.Title) == "" || strings.HasPrefix(text, "/"): // behind a title a command would not be one
 		return text, nil
 	}
 	return headed(m.Title) + "\n" + text, nil
@@ -146,7 +147,7 @@ func checkName(member, s string) error {
 	return nil
 }
 
-// unreadable is why a body is not what it should be, without quoting it.
+// unreadable returns why a body is malformed, without quoting it.
 func unreadable(err error) error {
 	if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && te.Field != "" {
 		return fmt.Errorf("%q: want %s", te.Field, te.Type)

@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// maxAnswer bounds what is read of a receiver's answer, in bytes.
+	// maxAnswer is how much is read of a receiver's answer, in bytes.
 	maxAnswer = 64 << 10
-	// tryTime is how long a receiver may take, so that there is time for another try within an action's.
+	// tryTime is how long a receiver may take, so that an action has time for another try.
 	tryTime = 10 * time.Second
 	noMore  = "the receiver wants no more messages"
 )
 
-// answer is what is posted to reply_url.
+// answer is the body posted to reply_url.
 type answer struct {
 	Type    string `json:"type"` // "message"
 	Text    string `json:"text"` // as the agent wrote it, in CommonMark
@@ -62,7 +62,7 @@ func parts(text string) (out []string) {
 	return out
 }
 
-// part posts one message, as the answer to what a asks for, within a turn.
+// part posts one message of the action a, within a turn.
 func (p *Bot) part(ctx context.Context, t *sender.Turn, a relay.Send, text string) (relay.MessageID, error) {
 	id := "msg_" + relay.RandomText(relay.TokenLen/2)
 	user, chat, _ := strings.Cut(string(a.Chat), "/")
@@ -71,7 +71,7 @@ func (p *Bot) part(ctx context.Context, t *sender.Turn, a relay.Send, text strin
 	if err != nil {
 		return "", err
 	}
-	// Again: the receiver knows a repetition by its id.
+	// Again: the receiver recognises a repetition by its id.
 	err = t.Do(ctx, sender.Call{Again: true, Do: func(ctx context.Context) error { return p.post(ctx, id, body) }})
 	return relay.MessageID(id), err
 }

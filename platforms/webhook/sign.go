@@ -34,7 +34,7 @@ func NewSecret() relay.Secret {
 	return relay.NewSecret([]byte(secretPrefix + base64.StdEncoding.EncodeToString(key)))
 }
 
-// keys are the signing keys of a secret's lines, the first of which signs.
+// keys returns the signing keys from a secret's lines. The first one signs.
 func keys(secret relay.Secret) (out [][]byte, err error) {
 	for line := range strings.FieldsSeq(secret.RevealString()) {
 		rest, ok := strings.CutPrefix(line, secretPrefix)
@@ -53,7 +53,7 @@ func keys(secret relay.Secret) (out [][]byte, err error) {
 	return out, nil
 }
 
-// signature is what key signs of a message, as it stands in the header.
+// signature returns the key's signature of a message, as in the header.
 func signature(key []byte, id, seconds string, body []byte) string {
 	m := hmac.New(sha256.New, key)
 	m.Write([]byte(id + "." + seconds + "."))
@@ -61,8 +61,8 @@ func signature(key []byte, id, seconds string, body []byte) string {
 	return versionPrefix + base64.StdEncoding.EncodeToString(m.Sum(nil))
 }
 
-// verified reports whether one of the header's signatures is of one of the keys. It compares texts, so that
-// there is one spelling of each.
+// verified reports whether one of the keys made one of the header's signatures. It compares texts, so that each
+// signature has one spelling only.
 func verified(keys [][]byte, header, id, seconds string, body []byte) bool {
 	given := strings.Fields(header)
 	if len(given) > maxSignatures {
@@ -78,7 +78,8 @@ func verified(keys [][]byte, header, id, seconds string, body []byte) bool {
 	return ok == 1
 }
 
-// isID reports whether s can be the id of a message: visible ASCII, without the dot that ends it in what is signed.
+// isID reports whether s can be the id of a message: visible ASCII without dots, because a dot ends the id in the
+// signed text.
 func isID(s string) bool {
 	return s != "" && len(s) <= maxID && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '.' })
 }

@@ -6,7 +6,7 @@
 //
 // Invariants, besides those of package platforms:
 //
-//  1. Nothing of a request is looked at but what its signature needs, until it is verified.
+//  1. Until a request is verified, only the parts that its signature needs are read.
 //  2. An answer has the same webhook-id over all tries, so that the receiver can tell a repetition.
 package webhook
 

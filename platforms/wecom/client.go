@@ -22,8 +22,8 @@ const (
 	maxAnswer = 1 << 20
 	// early is how long before its end an access token is renewed.
 	early = 5 * time.Minute
-	// WeCom blocks who asks for access tokens often. So all go without one for a while when it gave none, and keep
-	// for a while the one that came in the place of a refused one, whatever becomes of it.
+	// WeCom blocks clients that ask for access tokens often. So after a failure all callers go without one for a while.
+	// A token that replaces a refused one is kept for a while, even if it is refused, too.
 	afterFailure = 5 * time.Second
 	afterRenewal = time.Minute
 )
@@ -48,12 +48,12 @@ type client struct {
 	secret relay.Secret
 	calls  *httpcall.Client
 
-	one chan struct{} // capacity 1: held by whoever asks for an access token
+	one chan struct{} // capacity 1: held while somebody asks for an access token
 
 	mu     sync.Mutex // guards the fields below
 	token  string     // the access token; empty: there is none
 	expire time.Time  // when it is renewed
-	why    error      // why there is none
+	why    error      // why there is no token
 	again  time.Time  // nobody asks before
 }
 
@@ -64,7 +64,7 @@ func newClient(corp, agent string, o platforms.Options) *client {
 	}
 }
 
-// cached is the access token, or why there is none but stale; ok is false when somebody has to ask.
+// cached returns the access token, or why there is none other than stale; ok is false if somebody has to ask for one.
 func (c *client) cached(stale string) (token string, err error, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,8 +82,8 @@ func (c *client) cached(stale string) (token string, err error, ok bool) {
 	}, true
 }
 
-// access is an access token, other than stale. One question is asked for all callers; the next in line asks it again
-// only if it ended with its caller.
+// access returns an access token, other than stale. One question is asked for all callers; the next in line asks it
+// again only if it ended with its caller.
 func (c *client) access(ctx context.Context, stale string) (string, error) {
 	if token, err, ok := c.cached(stale); ok {
 		return token, err
@@ -106,7 +106,7 @@ func (c *client) access(ctx context.Context, stale string) (string, error) {
 		err = &httpcall.Fault{What: "gettoken", Status: http.StatusOK, Message: "an answer without an access token"}
 	}
 	if f := httpcall.FaultOf(err); err != nil && f.Sent == httpcall.Maybe {
-		f.Sent = httpcall.Never // what the token is for has not happened
+		f.Sent = httpcall.Never // the call for which the token was needed has not happened
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -208,7 +208,7 @@ func (c *client) do(ctx context.Context, method, path string, q url.Values, body
 	return f
 }
 
-// addressIn is the address in WeCom's words, such as "not allow to access from your ip, … from ip: 192.0.2.1".
+// addressIn returns the address in WeCom's words, such as "not allow to access from your ip, … from ip: 192.0.2.1".
 func addressIn(words string) string {
 	for _, w := range strings.FieldsFunc(words, func(r rune) bool { return r == ' ' || r == ',' || r == '[' || r == ']' }) {
 		if a, err := netip.ParseAddr(strings.TrimPrefix(w, "ip:")); err == nil {

@@ -16,13 +16,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// errCipher is the one answer to whatever is wrong with what was encrypted.
+// errCipher is the only error about encrypted text, whatever is wrong with it.
 var errCipher = errors.New("it cannot be decrypted")
 
-// padTo is what a message is padded to, in bytes: more than a block of AES.
+// padTo is the block size to which messages are padded, in bytes: more than a block of AES.
 const padTo = 32
 
-// aesKey is the key that an EncodingAESKey of 43 characters spells. The last character may carry stray bits.
+// aesKey returns the key that an EncodingAESKey of 43 characters spells. The last character may carry stray bits.
 func aesKey(s relay.Secret) ([]byte, error) {
 	text := s.RevealString()
 	key, err := base64.StdEncoding.DecodeString(text + "=")
@@ -32,7 +32,7 @@ func aesKey(s relay.Secret) ([]byte, error) {
 	return key, nil
 }
 
-// signature is WeCom's over what it encrypted.
+// signature returns WeCom's signature over encrypted text.
 func signature(token, timestamp, nonce, encrypted string) string {
 	parts := []string{token, timestamp, nonce, encrypted}
 	slices.Sort(parts)
@@ -48,7 +48,7 @@ func signed(given, token, timestamp, nonce, encrypted string) bool {
 	return subtle.ConstantTimeCompare([]byte(given), []byte(signature(token, timestamp, nonce, encrypted))) == 1
 }
 
-// decrypt is the message that was encrypted for receiver.
+// decrypt returns the message that was encrypted for receiver.
 func decrypt(key []byte, encrypted, receiver string) ([]byte, error) {
 	raw, err := base64.StdEncoding.DecodeString(encrypted)
 	if err != nil || len(raw) < padTo || len(raw)%aes.BlockSize != 0 {

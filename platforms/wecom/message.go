@@ -18,12 +18,12 @@ const (
 	maxID       = 64 // of a person or a message, in bytes
 )
 
-// errMessage is why what WeCom posted is not read. It quotes nothing.
+// errMessage is the error for an unreadable message from WeCom. It quotes nothing.
 var errMessage = errors.New("WeCom's message makes no sense")
 
-// elements are the texts in the root of an XML document, by name. What WeCom never sends is an error: directives,
-// entities other than XML's own five, processing instructions behind the start, anything beside the root, a name
-// that comes twice.
+// elements returns the texts in the root of an XML document, by name. What WeCom never sends is an error: directives,
+// entities other than XML's own five, processing instructions behind the start, anything beside the root, a name that
+// comes twice.
 func elements(doc []byte) (map[string]string, error) {
 	d := xml.NewDecoder(bytes.NewReader(doc))
 	all := make(map[string]string)
@@ -72,13 +72,13 @@ func elements(doc []byte) (map[string]string, error) {
 	}
 }
 
-// kinds are the messages that people send, and what a gateway is told they are.
+// kinds maps WeCom's kinds of messages to the types that a gateway reads.
 var kinds = map[string]relay.MessageType{
 	"text": relay.TypeText, "image": relay.TypePhoto, "voice": relay.TypeVoice, "video": relay.TypeVideo,
 	"location": relay.TypeLocation, "link": relay.TypeText, "file": relay.TypeDocument,
 }
 
-// event is what a person did; nil for what is nobody's message. Only what a person typed or chose from a menu is a
+// event makes an event of a message; nil if no person wrote it. Only text that a person typed or chose from a menu is a
 // command: the title of a link is somebody else's.
 func (p *Bot) event(m map[string]string) (*relay.Event, error) {
 	kind, text, id := kinds[m["MsgType"]], m["Content"], m["MsgId"]
@@ -117,14 +117,14 @@ func (p *Bot) event(m map[string]string) (*relay.Event, error) {
 	}, nil
 }
 
-// isUser reports whether s can be a user of WeCom's. "|" stands between several, and "@all" is everybody: what is
-// for one must not reach more.
+// isUser reports whether s can be a user id. "|" separates several users and "@all" means everybody, so neither may
+// reach a message for one person.
 func isUser(s string) bool {
 	beyond := func(r rune) bool { return r <= ' ' || r > '~' || r == '|' }
 	return s != "" && len(s) <= maxID && !strings.ContainsFunc(s, beyond) && !strings.EqualFold(s, "@all")
 }
 
-// lines are those of parts that say something.
+// lines joins the parts that are not empty, one per line.
 func lines(parts ...string) string {
 	var out []string
 	for _, s := range parts {

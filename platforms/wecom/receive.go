@@ -15,7 +15,7 @@ import (
 
 const (
 	maxBody = 64 << 10
-	// wait is how long WeCom is kept waiting for the disk; it gives up after 5 s, and repeats.
+	// wait is how long WeCom waits for us to store a message; it gives up after 5 s, and repeats.
 	wait     = 4 * time.Second
 	textType = "text/plain; charset=utf-8"
 )
@@ -43,8 +43,8 @@ func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.Ho
 	return p.take(ctx, plain)
 }
 
-// opened is what WeCom encrypted in r, or the answer to whoever is not WeCom. Only the encrypted text of an envelope is
-// signed; before its signature is checked, the envelope is not parsed.
+// opened returns the text that WeCom encrypted in r, or the answer to a stranger. Only the encrypted text of an
+// envelope is signed; before its signature is checked, the envelope is not parsed.
 func (p *Bot) opened(r platforms.HookRequest) ([]byte, *platforms.HookAnswer) {
 	unauthorized := inbox.Unauthorized(platforms.BadSignature)
 	u, err := url.Parse(r.Target)
@@ -64,8 +64,8 @@ func (p *Bot) opened(r platforms.HookRequest) ([]byte, *platforms.HookAnswer) {
 		return nil, &stale
 	}
 	plain, err := decrypt(p.key, encrypted, p.corp)
-	// The answer to a question is its plain text, and a message (XML) is signed like a question. Whoever saw a message go by
-	// must not get its text by asking.
+	// The answer to a question is the plain text itself, and a message (XML) is signed like a question. A person who
+	// saw a message pass by must not get its text by asking.
 	if err != nil || r.Method == http.MethodGet && bytes.ContainsRune(plain, '<') {
 		return nil, &unauthorized
 	}
@@ -77,7 +77,7 @@ func (p *Bot) opened(r platforms.HookRequest) ([]byte, *platforms.HookAnswer) {
 	return plain, nil
 }
 
-// enclosed is what stands in the element Encrypt of an envelope, as WeCom writes it.
+// enclosed returns the content of the element Encrypt of an envelope.
 func enclosed(envelope []byte) string {
 	_, rest, _ := bytes.Cut(envelope, []byte("<Encrypt>"))
 	inner, _, _ := bytes.Cut(rest, []byte("</Encrypt>"))

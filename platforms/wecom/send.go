@@ -13,12 +13,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// maxText is how long a message may be, in bytes. WeCom cuts what is longer.
+// maxText is how long a message may be, in bytes. WeCom cuts off the rest.
 const maxText = 2048
 
 // Send implements platforms.Bot.
 func (p *Bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
-	user, _ := p.user(a.Chat) // turns asks whether it is one
+	user, _ := p.user(a.Chat) // turns has checked that it is one
 	parts, err := plain.Parts(a.Content, maxText, utf8.RuneLen)
 	if err != nil {
 		return relay.Result{}, relay.Refused(err.Error(), nil)
@@ -54,7 +54,7 @@ func explained(err error) *relay.ActionError {
 		case isStale(f):
 			return relay.Refused("bad_credentials", nil)
 		}
-		// Behind that stands the address of this machine, which is none of a gateway's business.
+		// Behind this follows this machine's address, which is not for a gateway.
 		words, _, _ := strings.Cut(f.Message, ", hint:")
 		words, _, _ = strings.Cut(words, ", from ip:")
 		return relay.Refused(words, nil)

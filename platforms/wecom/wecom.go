@@ -1,9 +1,10 @@
-// Package wecom is a self-built application of WeCom behind platforms.Bot: WeCom posts what people write
-// to our door, encrypted, and answers go out over its API.
+// Package wecom is a self-built application of WeCom behind platforms.Bot: WeCom posts people's messages to us,
+// encrypted, and answers go out over its API.
 //
 // Invariants, besides those of package platforms:
 //
-//  1. Nothing of a request counts before WeCom's signature over what it encrypted is verified, and nothing but that after.
+//  1. Before WeCom's signature over the encrypted text is verified, nothing of a request counts; after that, only the
+//     encrypted text.
 //  2. A person is known by corporation and user: two corporations may have the same user.
 //  3. The application's secret and the access token stand in URLs, which no error, log line or status quotes.
 package wecom
@@ -74,7 +75,7 @@ type Bot struct {
 	feed   *inbox.Feed
 	watch  *inbox.Watch
 
-	trouble atomic.Pointer[string] // why WeCom refused the newest message, as far as that concerns all messages; nil: it did not
+	trouble atomic.Pointer[string] // why WeCom refused the newest message, if that concerns all messages; nil: it did not
 }
 
 var (
@@ -156,7 +157,7 @@ func checkID(id string) error {
 	return nil
 }
 
-// user is who a chat of this corporation's is with; ok is false for any other.
+// user returns the person of a chat in this corporation; ok is false for any other chat.
 func (p *Bot) user(chat relay.ChatID) (string, bool) {
 	corp, user, ok := strings.Cut(string(chat), ":")
 	return user, ok && corp == p.corp && isUser(user)
@@ -193,7 +194,7 @@ func (p *Bot) look(ctx context.Context) error {
 	return err
 }
 
-// judge is what it means when WeCom gives no access token.
+// judge says what it means for the bot when WeCom gives no access token.
 func judge(f *httpcall.Fault) (platforms.State, string) {
 	if f.Code == codeBadSecret || f.Code == codeBadCorp {
 		return platforms.BadCredentials, "WeCom does not accept corp_id with this secret"
@@ -201,7 +202,7 @@ func judge(f *httpcall.Fault) (platforms.State, string) {
 	return platforms.Degraded, troubled(f)
 }
 
-// troubled is why WeCom does not answer, for the operator.
+// troubled says for the operator why WeCom does not answer.
 func troubled(f *httpcall.Fault) string {
 	switch {
 	case isStale(f):

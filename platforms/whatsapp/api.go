@@ -17,7 +17,7 @@ const maxAnswer = 1 << 20
 
 type obj map[string]any
 
-// get asks for what lies at path.
+// get reads the document at path into out.
 func (p *Bot) get(ctx context.Context, path string, out any) error {
 	return p.call(ctx, http.MethodGet, path, nil, out)
 }
@@ -77,7 +77,7 @@ type apiError struct {
 	Message string `json:"message"`
 }
 
-// meaning is what one of Meta's errors means: words for the gateway, or a wait for the limiter.
+// meaning is how one of Meta's errors is handled: words for the gateway, or a wait for the limiter.
 type meaning struct {
 	words string
 	wait  time.Duration // how long to send nothing
@@ -108,7 +108,7 @@ var errorTable = map[int]meaning{
 
 const codeToken = 190 // the token is wrong, or expired
 
-// refused is the fault that an answer with an error tells.
+// refused returns the fault that an answer with an error tells.
 func (p *Bot) refused(what string, a httpcall.Answer) *httpcall.Fault {
 	var body struct {
 		Error *apiError `json:"error"`

@@ -13,10 +13,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
-// Lengths are in UTF-16 units, of which a character takes two at most: what WhatsApp counts in is not said.
+// Lengths are in UTF-16 units, at most two per character, because WhatsApp's unit is not documented.
 const (
 	maxText = 4096
-	// maxBelow is of a question with buttons, and of a file's caption.
+	// maxBelow is the longest text of a question with buttons, and of a file's caption.
 	maxBelow = 1024
 )
 
@@ -33,7 +33,7 @@ var form = markdown.Form{
 	},
 }
 
-// render is source in WhatsApp's dialect. What would leave nothing to read stands as it was written.
+// render returns source in WhatsApp's dialect. Text that would come out empty stays as written.
 func render(source string) string {
 	source = markdown.Clean(source)
 	r := renderer{markdown.NewWriter(source, &form, markdown.Bounds{})}
@@ -43,8 +43,8 @@ func render(source string) string {
 	return source
 }
 
-// parts are the messages that a text in WhatsApp's dialect makes, each of at most limit units. A block of code that is cut
-// ends with its part and begins again with the next.
+// parts returns the messages that a text in WhatsApp's dialect makes, each of at most limit units. A block of code that
+// is cut ends with its part and begins again with the next.
 func parts(text string, limit int) (out []string) {
 	s := splitter{markdown.Runes(text, limit)}
 	s.Blocks = blocks(text)
@@ -58,7 +58,7 @@ func parts(text string, limit int) (out []string) {
 
 var code = regexp.MustCompile("(?ms)^```\n(.*?)\n```$")
 
-// blocks are the blocks of code in text.
+// blocks returns the blocks of code in text.
 func blocks(text string) (out []markdown.CodeBlock) {
 	at, runes := 0, 0
 	for _, m := range code.FindAllStringSubmatchIndex(text, -1) {
@@ -102,7 +102,7 @@ func (r renderer) Heading(n *ast.Heading) { r.Write(around("*", r.inside(n, "*")
 
 func (r renderer) Quote(body func()) { r.Indented("> ", "> ", body) }
 
-// Code implements markdown.Dialect. Fences of its own that code has would end the block.
+// Code implements markdown.Dialect. Fences in the code itself would end the block.
 func (r renderer) Code(_ string, body func()) {
 	r.Verbatim("", func() {
 		r.Write(fence + "\n")
@@ -114,7 +114,7 @@ func (r renderer) Code(_ string, body func()) {
 // Inlines implements markdown.Dialect: it writes the children of n, which stand within lines.
 func (r renderer) Inlines(n ast.Node) { r.Write(r.inside(n, "")) }
 
-// inside is what the children of n say, within those formats.
+// inside renders the children of n, within those formats.
 func (r renderer) inside(n ast.Node, within string) string {
 	var out strings.Builder
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
@@ -140,7 +140,7 @@ func (r renderer) inline(n ast.Node, within string) string {
 		return marked("_")
 	case *extast.Strikethrough:
 		return marked("~")
-	case *ast.Link: // there are none under words
+	case *ast.Link: // WhatsApp has no links under words
 		said := r.inside(n, within)
 		return said + markdown.Behind(said, n.Destination)
 	case *ast.Image:
@@ -153,7 +153,7 @@ func (r renderer) inline(n ast.Node, within string) string {
 	return r.inside(n, within)
 }
 
-// around has mark around each line of text: WhatsApp's formats end with their line, and begin and end at a letter.
+// around puts mark around each line of text: WhatsApp's formats end with their line, and begin and end at a letter.
 func around(mark, text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

@@ -19,11 +19,12 @@ import (
 const (
 	maxPhoto = 5 << 20  // bytes
 	maxSound = 16 << 20 // of film and sound
-	// fileTimeout bounds the way of one file.
+	// fileTimeout bounds the transfer of one file.
 	fileTimeout = 5 * time.Minute
 )
 
-// kindOf is what a file goes out as that a gateway calls kind: as that, if WhatsApp shows its bytes so, else as a document.
+// kindOf returns the kind in which a file is sent: the gateway's kind if WhatsApp shows such bytes that way, else a
+// document.
 func kindOf(kind string, f relay.FileFacts) string {
 	switch {
 	case kind == "image" && f.Size <= maxPhoto && (f.Format == relay.FormatJPEG || f.Format == relay.FormatPNG):
@@ -36,8 +37,8 @@ func kindOf(kind string, f relay.FileFacts) string {
 	return "document"
 }
 
-// SendMedia implements platforms.MediaSender. What a caption is too long for follows as messages, and so does any text of
-// sound.
+// SendMedia implements platforms.MediaSender. Text that does not fit the caption follows as messages, and so does any
+// text with sound.
 func (p *Bot) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
 	l, err := p.letter(a.Caption, a.ReplyTo)
 	if err != nil {
@@ -79,7 +80,7 @@ func (m *parcel) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 		return m.letter.Send(ctx, t)
 	}
 	var file string
-	err := t.Do(ctx, sender.Call{Again: true, Do: func(ctx context.Context) (err error) { // nobody sees what is only uploaded
+	err := t.Do(ctx, sender.Call{Again: true, Do: func(ctx context.Context) (err error) { // nobody sees a file that is only uploaded
 		file, err = m.p.upload(ctx, m.file)
 		return err
 	}})
@@ -137,7 +138,8 @@ func (p *Bot) upload(ctx context.Context, f relay.File) (id string, err error) {
 	return out.ID, nil
 }
 
-// FetchMedia implements platforms.MediaFetcher. The address of a file is good for five minutes, and only with the token.
+// FetchMedia implements platforms.MediaFetcher. The address of a file is valid for five minutes, and only with the
+// token.
 func (p *Bot) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser, error) {
 	var is struct {
 		URL  string `json:"url"`
@@ -185,7 +187,7 @@ func (p *Bot) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser
 	return nil, f
 }
 
-// metas reports whether an address is of the API, or of Meta's servers of files: the token goes nowhere else.
+// metas reports whether an address belongs to the API, or to Meta's file servers: the token goes nowhere else.
 func (p *Bot) metas(at *url.URL) bool {
 	if at.Host == p.host && strings.HasPrefix(p.base, at.Scheme+"://") {
 		return true
@@ -204,10 +206,10 @@ func gone(err error) error {
 	return &platforms.MediaError{State: relay.MediaGone, Why: "WhatsApp does not have it any more", Err: err}
 }
 
-// download is what a Fault calls the way of a file down.
+// download is the name of a file's download in a Fault.
 const download = "GET file"
 
-// cut is the error of a download that broke, without the address.
+// cut makes the error of a download that broke, without the address.
 func (p *Bot) cut(err error) error {
 	var ue *url.Error
 	if errors.As(err, &ue) {

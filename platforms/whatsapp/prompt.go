@@ -49,7 +49,7 @@ func (p *Bot) Prompt(ctx context.Context, a relay.Prompt) (relay.Result, error) 
 	return p.turns.Post(ctx, a.Chat, l)
 }
 
-// label is what a person reads on an option.
+// label returns the text of an option.
 func label(o relay.PromptOption) string {
 	return cmp.Or(strings.Join(strings.Fields(markdown.Clean(o.Label)), " "), o.ID)
 }
@@ -104,7 +104,7 @@ func short(s string, most int) string {
 func (p *Bot) Unprompt(context.Context, relay.ChatID, relay.MessageID) error { return nil }
 
 const (
-	// maxRefusals is how many people wait to be told that their press does not count; more are not told.
+	// maxRefusals is how many people may wait to be told that their press does not count; further ones are not told.
 	maxRefusals  = 64
 	refuseWithin = 20 * time.Second
 )

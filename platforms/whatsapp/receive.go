@@ -26,14 +26,14 @@ import (
 const (
 	headerSign = "X-Hub-Signature-256"
 	maxBody    = 3 << 20
-	// wait is how long Meta is kept waiting for the disk. It repeats what was not answered with 200 for days.
+	// wait is how long Meta waits for us to store a call. For days Meta repeats a call that was not answered with 200.
 	wait = 8 * time.Second
-	// maxChallenge is how long a challenge may be: Meta's are ten digits.
+	// maxChallenge is how long a challenge may be. Meta's have ten digits.
 	maxChallenge = 256
 	textType     = "text/plain; charset=utf-8"
 )
 
-// HookRules implements platforms.Hook. A GET is Meta's question whether the address is ours.
+// HookRules implements platforms.Hook. With a GET Meta asks whether the address is ours.
 func (p *Bot) HookRules() platforms.HookRules {
 	return platforms.HookRules{
 		Methods: []string{http.MethodGet, http.MethodPost}, MaxBody: maxBody,
@@ -42,7 +42,8 @@ func (p *Bot) HookRules() platforms.HookRules {
 	}
 }
 
-// Receive implements platforms.Hook. Meta signs no time: a repetition ends at the seen mark of its message.
+// Receive implements platforms.Hook. Meta's signature covers no time: a repeated message is recognised by its seen
+// mark.
 func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.HookAnswer {
 	if r.Method == http.MethodGet {
 		return p.challenged(r)
@@ -55,11 +56,11 @@ func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.Ho
 	answer := inbox.OK(textType, "")
 	var b platforms.Batch
 	var call webhook
-	if err := httpcall.Decode(r.Body, &call); err != nil { // a repetition would make no more sense
+	if err := httpcall.Decode(r.Body, &call); err != nil { // Meta need not repeat it: it would be no more readable
 		answer.Refused = platforms.Unreadable
 		b.Undecodable = []platforms.Undecodable{{Raw: r.Body, Err: err}}
 	}
-	p.read(call, &b, &answer)
+	p.collect(call, &b, &answer)
 	if len(b.Events)+len(b.Undecodable) == 0 {
 		return answer
 	}
@@ -70,7 +71,7 @@ func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.Ho
 	return answer
 }
 
-// challenged answers Meta's question.
+// challenged answers Meta's question whether the address is ours.
 func (p *Bot) challenged(r platforms.HookRequest) platforms.HookAnswer {
 	u, err := url.Parse(r.Target)
 	if err != nil {
@@ -95,7 +96,7 @@ func verified(secret []byte, header string, body []byte) bool {
 	return ok && err == nil && hmac.Equal(got, m.Sum(nil))
 }
 
-// webhook is a call of Meta's, as far as it matters.
+// webhook is the part of Meta's call that we read.
 type webhook struct {
 	Entry []struct {
 		Changes []struct {
@@ -113,7 +114,7 @@ type webhook struct {
 	} `json:"entry"`
 }
 
-// delivery is what became of a message of ours.
+// delivery tells what happened to a message that we sent.
 type delivery struct {
 	ID     string     `json:"id"`
 	Status string     `json:"status"`
@@ -121,25 +122,25 @@ type delivery struct {
 	Errors []apiError `json:"errors"`
 }
 
-// contact is somebody who wrote.
+// contact is the sender of a message.
 type contact struct {
 	Number  string `json:"wa_id"`
-	User    string `json:"user_id"` // stands for those who hide their number
+	User    string `json:"user_id"` // identifies people who hide their number
 	Profile struct {
 		Name     string `json:"name"`
 		Username string `json:"username"`
 	} `json:"profile"`
 }
 
-// message is one, of whatever type.
+// message is a message of any type.
 type message struct {
-	From    string   `json:"from"`
-	User    string   `json:"from_user_id"`
-	ID      string   `json:"id"`
-	At      string   `json:"timestamp"` // seconds since 1970
-	Type    string   `json:"type"`
-	Chat    anything `json:"chat"`     // of a group
-	Group   anything `json:"group_id"` // likewise
+	From    string  `json:"from"`
+	User    string  `json:"from_user_id"`
+	ID      string  `json:"id"`
+	At      string  `json:"timestamp"` // seconds since 1970
+	Type    string  `json:"type"`
+	Chat    present `json:"chat"`     // set in a group
+	Group   present `json:"group_id"` // set in a group
 	Text    struct{ Body string }
 	Image   *media `json:"image"`
 	Video   *media `json:"video"`
@@ -172,21 +173,21 @@ type message struct {
 	} `json:"context"`
 }
 
-// anything is whether something stands there.
-type anything bool
+// present is true if the JSON value is neither null nor "".
+type present bool
 
-func (a *anything) UnmarshalJSON(raw []byte) error {
+func (a *present) UnmarshalJSON(raw []byte) error {
 	*a = string(raw) != "null" && string(raw) != `""`
 	return nil
 }
 
-// choice is a button or a row that was chosen.
+// choice is the button or the row that a person chose.
 type choice struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
 }
 
-// media is a file that Meta holds.
+// media is a file on Meta's servers.
 type media struct {
 	ID      string `json:"id"`
 	Caption string `json:"caption"`
@@ -196,8 +197,8 @@ type media struct {
 
 var errUnreadable = errors.New("a message without an id or a sender")
 
-// read adds to b what a call brings, and to answer what else is to be said of it.
-func (p *Bot) read(call webhook, b *platforms.Batch, answer *platforms.HookAnswer) {
+// collect adds the events of a call to b, and sets in answer what was refused and what happened to our messages.
+func (p *Bot) collect(call webhook, b *platforms.Batch, answer *platforms.HookAnswer) {
 	for _, entry := range call.Entry {
 		for _, c := range entry.Changes {
 			v := c.Value
@@ -209,7 +210,7 @@ func (p *Bot) read(call webhook, b *platforms.Batch, answer *platforms.HookAnswe
 				continue
 			}
 			for _, s := range v.Statuses {
-				answer.Notes = append(answer.Notes, p.noted(s)...)
+				answer.Notes = append(answer.Notes, p.notesOf(s)...)
 			}
 			for _, e := range v.Errors {
 				p.log.Warn("whatsapp tells of an error", "code", e.Code)
@@ -225,7 +226,7 @@ func (p *Bot) read(call webhook, b *platforms.Batch, answer *platforms.HookAnswe
 				if err == nil {
 					ev, err = p.event(m, v.Contacts)
 				}
-				if err != nil { // it alone
+				if err != nil { // the other messages of the call are still read
 					answer.Refused = platforms.Unreadable
 					b.Undecodable = append(b.Undecodable, platforms.Undecodable{Raw: raw, Err: err})
 				}
@@ -237,8 +238,8 @@ func (p *Bot) read(call webhook, b *platforms.Batch, answer *platforms.HookAnswe
 	}
 }
 
-// noted is what became of a message, as far as it is counted.
-func (p *Bot) noted(s delivery) []platforms.HookNote {
+// notesOf returns what happened to a message that we sent, if that is counted.
+func (p *Bot) notesOf(s delivery) []platforms.HookNote {
 	if !slices.Contains(platforms.HookNotes(), s.Status) {
 		return nil
 	}
@@ -250,7 +251,7 @@ func (p *Bot) noted(s delivery) []platforms.HookNote {
 	return []platforms.HookNote{n}
 }
 
-// event is what a message says; nil: nothing.
+// event makes an event of a message; nil if there is nothing in it for a gateway.
 func (p *Bot) event(m message, people []contact) (*relay.Event, error) {
 	from := cmp.Or(m.From, m.User)
 	seconds, err := strconv.ParseUint(m.At, 10, 40)
@@ -278,7 +279,7 @@ func (p *Bot) event(m message, people []contact) (*relay.Event, error) {
 		said, _ := p.said.Get(ev.ReplyToMessageID)
 		ev.ReplyTo = &relay.Quote{IsOwn: m.Context.From != "" && m.Context.From != from, Text: said}
 	}
-	if !m.says(ev) {
+	if !m.copyTo(ev) {
 		return nil, nil
 	}
 	if strings.HasPrefix(ev.Text, "/") && (ev.Type == relay.TypeText || len(ev.Attachments) > 0) {
@@ -292,11 +293,11 @@ func (p *Bot) event(m message, people []contact) (*relay.Event, error) {
 const (
 	// remembered is how many messages and chats are remembered.
 	remembered = 2000
-	// maxQuoted is how much of a message is remembered, in bytes.
+	// maxQuoted is how many bytes of a message are remembered.
 	maxQuoted = 500
 )
 
-// remember remembers what a message says.
+// remember notes the text of a message.
 func (p *Bot) remember(id relay.MessageID, text string) {
 	if len(text) > maxQuoted {
 		text = relay.Shown(text[:maxQuoted]) + "…"
@@ -304,12 +305,12 @@ func (p *Bot) remember(id relay.MessageID, text string) {
 	p.said.Put(id, text)
 }
 
-// says puts into ev what m says; false: nothing that a gateway would read.
-func (m message) says(ev *relay.Event) bool {
+// copyTo copies the text, or the files, of m into ev. It reports whether there are any.
+func (m message) copyTo(ev *relay.Event) bool {
 	switch m.Type {
 	case "text":
 		ev.Text = m.Text.Body
-	case "button": // of a template
+	case "button": // a button of a template
 		ev.Text = m.Button.Text
 	case "interactive":
 		c := m.Pressed.Button
@@ -340,13 +341,13 @@ func (m message) says(ev *relay.Event) bool {
 		}
 		ev.Text = strings.Join(lines, "\n")
 	default:
-		m.shows(ev)
+		m.copyFileTo(ev)
 	}
 	return ev.Text != "" || len(ev.Attachments) > 0
 }
 
-// shows puts into ev the file that m is.
-func (m message) shows(ev *relay.Event) {
+// copyFileTo copies the file of m into ev.
+func (m message) copyFileTo(ev *relay.Event) {
 	for _, f := range []struct {
 		kind relay.MessageType
 		is   *media

@@ -31,9 +31,9 @@ var errEmpty = relay.Refused("the message is empty", nil)
 // letter is a text on its way, in parts.
 type letter struct {
 	p     *Bot
-	reply relay.MessageID // of the message that is sent next; empty: none
+	reply relay.MessageID // the message to which the next one replies; empty: none
 	parts []string        // not sent yet
-	// below is what the last part has below it, of a question; nil: nothing.
+	// below returns what stands below the last part of a question; nil: nothing.
 	below func(body string) obj
 }
 
@@ -83,7 +83,7 @@ func (l *letter) post(ctx context.Context, t *sender.Turn, kind string, content 
 	return id, err
 }
 
-// to is a message to a person, without what it says.
+// to returns a message to a person, without its content.
 func to(chat relay.ChatID) obj {
 	m := obj{"messaging_product": "whatsapp", "recipient_type": "individual"}
 	if strings.Contains(string(chat), ".") { // who hides their number
@@ -131,7 +131,8 @@ func (p *Bot) React(ctx context.Context, a relay.React) (relay.Result, error) {
 	return relay.Result{MessageID: a.Message}, nil
 }
 
-// Reaction implements platforms.Reacter: whatever the emoji, it is the number's one on that message.
+// Reaction implements platforms.Reacter. It does not contain the emoji, because the number has one reaction on a
+// message.
 func (p *Bot) Reaction(a relay.React) relay.Reaction {
 	return relay.Reaction{Chat: relay.Chat{Bot: p.bot, ID: a.Chat}, Message: a.Message}
 }

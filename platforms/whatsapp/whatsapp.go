@@ -1,10 +1,11 @@
-// Package whatsapp is one phone number at WhatsApp's Cloud API behind platforms.Bot: Meta posts what people write to our door,
-// and answers go out over its Graph API. WhatsApp through Twilio is package sms.
+// Package whatsapp is one phone number at WhatsApp's Cloud API behind platforms.Bot: Meta posts people's messages to
+// us, and answers go out over its Graph API. WhatsApp through Twilio is package sms.
 //
 // Invariants, besides those of package platforms:
 //
-//  1. Nothing of a request counts before Meta's signature over its bytes is verified, and nothing that is for another number.
-//  2. A message whose outcome is unknown is never sent again: the API takes no key for it.
+//  1. Nothing of a request counts before Meta's signature over its bytes is verified, and nothing that is for another
+//     number.
+//  2. A message whose outcome is unknown is never sent again: the API accepts no key for it.
 //  3. The token leaves for the API, and for Meta's servers of files, and for nobody else.
 package whatsapp
 
@@ -81,13 +82,13 @@ type Bot struct {
 	status   *status.Tracker
 	feed     *inbox.Feed
 	log      *slog.Logger
-	newest   *recent.Values[relay.ChatID, relay.MessageID] // each person's newest message: on that alone the API shows that the bot types
-	said     *recent.Values[relay.MessageID, string]       // what messages say: an answer names its message without the text
-	refusals chan refusal                                  // presses of which their people are told
+	newest   *recent.Values[relay.ChatID, relay.MessageID] // each person's newest message: only there can the API show that the bot types
+	said     *recent.Values[relay.MessageID, string]       // texts of messages: the API names a quoted message without its text
+	refusals chan refusal                                  // presses whose people are to be told that they do not count
 	watch    *inbox.Watch
 
 	mu     sync.Mutex // guards number
-	number string     // as people dial it, digits alone; empty: not known yet
+	number string     // as people dial it, digits only; empty: not known yet
 }
 
 var (
@@ -171,7 +172,7 @@ func checkID(id string) error {
 	return nil
 }
 
-// personIn is who a chat is with: both have one id.
+// personIn returns the person of a chat: both have one id.
 func personIn(chat relay.ChatID) (relay.UserID, bool) {
 	return relay.UserID(chat), personForm.MatchString(string(chat))
 }
@@ -188,7 +189,7 @@ func (p *Bot) Descriptor() relay.Descriptor {
 	}
 }
 
-// rates are Meta's: 80 messages a second, and one in six seconds to one person, of which 45 may be ahead of their time.
+// rates are Meta's: 80 messages a second, and one in six seconds to one person, of which 45 may come early.
 var rates = ratelimit.Rates{
 	Bot:      ratelimit.Rate{Every: 13 * time.Millisecond, Burst: 40},
 	Chat:     ratelimit.Rate{Every: 6 * time.Second, Burst: 45},
@@ -210,7 +211,7 @@ func (p *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	})
 }
 
-// judge is what a look at the number means that failed.
+// judge says what a failed look at the number means for the bot.
 func judge(f *httpcall.Fault) (platforms.State, string) {
 	if f.Refused(http.StatusUnauthorized) {
 		return platforms.BadCredentials, badCredentials
@@ -218,7 +219,7 @@ func judge(f *httpcall.Fault) (platforms.State, string) {
 	return platforms.Degraded, "WhatsApp cannot be reached: " + f.Error()
 }
 
-// account is what the API says of the number.
+// account is the API's description of the number.
 type account struct {
 	Shown string `json:"display_phone_number"`
 	Name  string `json:"verified_name"`

@@ -680,7 +680,7 @@ func FuzzCalls(f *testing.F) {
 		var a platforms.HookAnswer
 		var call webhook
 		_ = json.Unmarshal(raw, &call) // what makes sense of it is read all the same
-		p.read(call, &b, &a)
+		p.collect(call, &b, &a)
 		for _, ev := range b.Events {
 			if ev.ID == "" || ev.MessageID == "" || p.CheckChat(ev.Source.ChatID) != nil || ev.Text == "" && len(ev.Attachments) == 0 {
 				t.Errorf("%+v", ev)

@@ -1,21 +1,22 @@
-// Package agents is where programs hand over what they have for agents: a cron job, a skill runtime, curl. A caller is a
-// program that the operator let in; an agent is an instance. What a caller hands over becomes an event of the one bot of this
-// package, which no [[bots]] table makes, and so goes the way of every message: the gate, the lane, the session. What an agent
-// says in that chat is kept for the caller.
+// Package agents lets programs hand over messages to agents: a cron job, a skill runtime, curl. A caller is a program
+// that the operator let in; an agent is an instance. What a caller hands over becomes an event of this package's one
+// bot, which is not in [[bots]]. The event then goes the way of every message: the gate, the lane, the session. What
+// the agent says in that chat is kept for the caller.
 //
-// The contract is AgentConnector v1.0: deliver and wake answer with receipts that say what is so, exchange waits for the
-// answer, and a lack of ability is never an error.
+// The contract is AgentConnector v1.0: deliver and wake answer with truthful receipts, exchange waits for the agent's
+// answer, and a missing ability is never an error.
 //
 // Invariants:
 //
-//  1. Whom a caller may reach is a binding of the person that it is for that agent (relay.Program), and nothing else.
-//  2. A caller that asks for an agent that is not there gets the same answer as for one that it may not reach, after the same
-//     work.
-//  3. A receipt is on disk, with its entry, before it is given out. The same dispatch of a caller to an agent is one entry,
-//     however often it comes.
-//  4. Nothing that a caller says is a gateway's command: a line of ours stands before it.
-//  5. woken is said of an entry that this request made and a gateway has acknowledged since, and of nothing else.
-//  6. What a credential is, and what callers and agents say, is in no log and no error.
+//  1. A caller may reach an agent if the person that the caller is for this agent (relay.Program) is linked to it, and
+//     in no other case.
+//  2. A caller that asks for an agent that does not exist gets the same answer as for one that it may not reach, after
+//     the same work.
+//  3. A receipt is on disk, with its entry, before the caller gets it. However often a caller repeats a dispatch to an
+//     agent, it is one entry.
+//  4. Nothing that a caller says is a command to a gateway: a line of ours stands before it.
+//  5. A receipt says woken only if this request made the entry and a gateway has acknowledged it since.
+//  6. No log and no error shows a credential, or what callers and agents say.
 package agents
 
 import (
@@ -38,36 +39,37 @@ import (
 
 const (
 	maxBody = 256 << 10 // bytes
-	maxText = 128 << 10 // bytes of what is handed over
+	maxText = 128 << 10 // bytes of a message
 	// bodyTime is how long a body may take to arrive.
 	bodyTime = 10 * time.Second
 
-	rate, burst = 1, 30 // requests a second of a caller, and at once after a pause
-	heldEach    = 16    // requests of a caller that wait for something
+	rate, burst = 1, 30 // requests a second of one caller, and how many at once after a pause
+	heldEach    = 16    // waiting requests of one caller
 	heldAll     = 64
 
-	// holdMost is the longest that a request waits for something.
+	// holdMost is the longest that a request waits for an agent.
 	holdMost = 5 * time.Minute
 )
 
-// Sealer opens the secrets that callers sign with; *vault.Vault.
+// Sealer opens the secrets with which callers sign. *vault.Vault implements it.
 type Sealer interface {
 	Unseal(bucket, key string, sealed []byte) (relay.Secret, error)
 }
 
-// Live knows how agents are, and reaches people; *hub.Hub. Its methods do not block, but for Tell.
+// Live knows which agents are online, and writes to people. *hub.Hub implements it. Only Tell blocks.
 type Live interface {
-	// Awake reports whether a session serves the agent now whose gateway did not say that it goes idle.
+	// Awake reports whether a session serves the agent now and its gateway has not said that it goes idle.
 	Awake(relay.InstanceID) bool
-	// Bots are the hosted bots.
+	// Bots returns the hosted bots.
 	Bots() []platforms.Bot
-	// Tell has a bot write to a person, in a program's words and in the name of the agent that they are linked to. It blocks.
+	// Tell makes a bot write to a person, with a program's text and in the name of the agent to which the person is
+	// linked. It blocks.
 	Tell(ctx context.Context, to store.Binding, c relay.Chat, program, text string) (relay.Result, error)
-	// Active is when the gateway that serves the agent last acknowledged or asked for something; zero: it did not.
+	// Active returns when the gateway that serves the agent last acknowledged or requested something; zero: not yet.
 	Active(relay.InstanceID) time.Time
 }
 
-// Waker wakes agents; *wake.Waker.
+// Waker wakes agents. *wake.Waker implements it.
 type Waker interface {
 	Ask(ctx context.Context, i relay.InstanceID) (wake.Asked, error)
 }
@@ -75,7 +77,7 @@ type Waker interface {
 // Options are a Desk's settings; the zero value means the defaults.
 type Options struct {
 	Log *slog.Logger // nil means discard
-	// Failures are the failed credentials per address, to be shared with the upgrade; nil means a count of its own.
+	// Failures counts failed credentials per address. It is shared with the upgrade; nil means a count of its own.
 	Failures *limits.Failures
 	Now      func() time.Time // the clock; nil means time.Now
 }
@@ -102,7 +104,7 @@ type Desk struct {
 	all  int
 }
 
-// New makes a desk. mac knows the callers' tokens, and seal opens what they sign with.
+// New makes a desk. mac identifies callers by their tokens, and seal opens the secrets with which they sign.
 func New(db *store.DB, bot *Bot, mac relay.MACer, seal Sealer, live Live, waker Waker, o Options) *Desk {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -114,25 +116,25 @@ func New(db *store.DB, bot *Bot, mac relay.MACer, seal Sealer, live Live, waker 
 	}
 }
 
-// request is one request to a known route, of a caller that has proved who it is.
+// request is a request to a known route by a caller that has proved its identity.
 type request struct {
 	*http.Request
 	w      http.ResponseWriter
 	from   netip.Addr
 	route  string
-	rest   string // what is asked for, where a route ends in "/"
+	rest   string // the rest of the path, where a route ends in "/"
 	raw    []byte // the body
 	caller caller
 }
 
-// handler does what a route is for and returns what to answer with 200.
+// handler serves a route and returns the body of a 200.
 type handler func(*Desk, context.Context, *request) (any, error)
 
-// route is what is served at a path.
+// route is one path that the desk serves.
 type route struct {
 	method string
 	path   string
-	holds  bool // it may wait for something
+	holds  bool // a request may wait for an agent
 	prove  func(*Desk, context.Context, *request) error
 	do     handler
 }
@@ -155,7 +157,7 @@ func table() []route {
 	}
 }
 
-// Routes are for the table in front of all handlers.
+// Routes returns the desk's rows for the server's table of routes.
 func (d *Desk) Routes() (all []routes.Route) {
 	for _, ro := range table() {
 		p := routes.Policy{Body: maxBody}
@@ -189,7 +191,8 @@ func (d *Desk) serve(ro route, w http.ResponseWriter, hr *http.Request, from net
 	d.refuse(r, err)
 }
 
-// hold counts a request in that waits for something. done is to be called in the end.
+// hold counts a request that is about to wait, or refuses it if too many wait. The caller calls done when the wait is
+// over.
 func (d *Desk) hold(caller string) (done func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -208,7 +211,7 @@ func (d *Desk) hold(caller string) (done func(), err error) {
 	}, nil
 }
 
-// health answers whether what is handed over can be stored.
+// health reports whether messages can be stored.
 func (d *Desk) health(context.Context, *request) (any, error) {
 	if d.db.Probe() != nil {
 		return nil, unavailable()

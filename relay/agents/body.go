@@ -18,7 +18,7 @@ import (
 // maxID bounds the ids that a caller makes up, in bytes.
 const maxID = 256
 
-// maxField is how much of a caller's word stands in the first line, in characters.
+// maxField is how many characters of a caller's text the first line contains.
 const maxField = 80
 
 // payload is the body of a delivery and of an exchange, as the stock client sends it.
@@ -43,7 +43,7 @@ type payload struct {
 	} `json:"meta"`
 }
 
-// decode reads a body, which must be one JSON object, into v. Unknown members are ignored. What it says quotes nothing.
+// decode reads a body, which must be one JSON object, into v. Unknown members are ignored. Its error quotes nothing.
 func decode(raw []byte, v any) error {
 	var object map[string]json.RawMessage
 	if !utf8.Valid(raw) || json.Unmarshal(raw, &object) != nil || object == nil {
@@ -69,7 +69,7 @@ func kindOf(wrong *json.UnmarshalTypeError) string {
 	return "a number"
 }
 
-// text is what the payload hands over, which the kind says.
+// text returns the text of the payload, in the form that its kind determines.
 func (p payload) text() (text string, err error) {
 	name := "content"
 	switch p.Kind {
@@ -103,7 +103,7 @@ func checkID(name, s string) error {
 	return nil
 }
 
-// line is the line that stands before what the payload hands over: where it comes from.
+// line returns the line before the text: where it comes from.
 func (p payload) line(c caller) string {
 	word := "context"
 	if p.Kind == "template" {
@@ -131,7 +131,7 @@ func (p payload) line(c caller) string {
 // maxMilli is the end of the year 9999.
 const maxMilli = 253402300800000
 
-// field is a caller's word as it stands in the first line: without line breaks, controls and brackets, and cut.
+// field returns a caller's word as it stands in the first line: without line breaks, controls and brackets, and cut.
 func field(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || strings.ContainsRune("[](){}", r) {
@@ -145,7 +145,7 @@ func field(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// sum is of what was handed over.
+// sum returns the checksum of a message.
 func sum(parts ...string) []byte {
 	h := sha256.New()
 	for _, p := range parts {
@@ -154,7 +154,7 @@ func sum(parts ...string) []byte {
 	return h.Sum(nil)
 }
 
-// milli is a time as callers are told it.
+// milli returns a time as callers are told it.
 func milli(at time.Time) int64 {
 	if at.IsZero() {
 		return 0
@@ -162,7 +162,7 @@ func milli(at time.Time) int64 {
 	return at.UnixMilli()
 }
 
-// eventID is the event of a caller's dispatch to an agent.
+// eventID returns the event of a caller's dispatch to an agent.
 func eventID(c caller, i relay.InstanceID, dispatch string) relay.EventID {
 	return relay.EventID(fmt.Sprintf("%s-%x", c.Name, sum(c.ID, string(i), dispatch)[:16]))
 }

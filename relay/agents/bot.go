@@ -30,7 +30,7 @@ const (
 	maxOpen   = 16
 )
 
-// Replies stores what agents say to callers. *callers.Records satisfies it.
+// Replies stores what agents say to callers. *callers.Records implements it.
 type Replies interface {
 	Receipt(ctx context.Context, caller string, ev relay.EventID) (relay.Receipt, bool, error)
 	Latest(ctx context.Context, chat relay.ChatID) (relay.Receipt, bool, error)
@@ -38,8 +38,9 @@ type Replies interface {
 	Replies(ctx context.Context, f callers.ReplyFilter) ([]callers.Reply, error)
 }
 
-// Bot is the bot through which programs reach agents: what a program hands over becomes its event, and what an agent says is kept
-// for the program. There is no network to connect to, so it is connected at once. Its methods may be called from any goroutine.
+// Bot is the bot through which programs reach agents: a program's message becomes its event, and an agent's answer is
+// kept for the program. There is no network to connect to, so it is connected at once. Its methods may be called from
+// any goroutine.
 type Bot struct {
 	inbox.People
 	// Set once, by NewBot.
@@ -55,8 +56,8 @@ type Bot struct {
 	told   map[string][]chan<- callers.Reply   // by caller: the requests that wait for replies
 }
 
-// unanswered holds the events that a gateway was given in a chat since the agent's last final answer, oldest first. If said is
-// true there were none, and events holds the one that was answered last.
+// unanswered holds the events that a gateway was given in a chat since the agent's last final answer, oldest first. If
+// said is true there were none, and events holds the one that was answered last.
 type unanswered struct {
 	events []relay.EventID
 	said   bool
@@ -67,7 +68,7 @@ var (
 	_ platforms.Typer = (*Bot)(nil)
 )
 
-// NewBot makes the bot. kept stores its replies; nil is for a bot that is never run.
+// NewBot makes the bot. kept stores its replies; it is nil for a bot that is never run.
 func NewBot(kept Replies, n func(count.Counter), log *slog.Logger) *Bot {
 	return &Bot{
 		People: inbox.People{Platform: relay.ProgramPlatform, With: func(c relay.ChatID) (relay.UserID, bool) {
@@ -100,7 +101,7 @@ func (b *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	return nil
 }
 
-// Take stores what a program hands over, with its receipt, and waits for the disk. An event that no instance is to get, and a
+// Take stores a program's message, with its receipt, and waits for the disk. An event that no instance gets, and a
 // repetition, are not stored, and that is no error. After an error the event may or may not be stored.
 func (b *Bot) Take(ctx context.Context, ev relay.Event, r relay.Receipt) error {
 	b.status.EventReceived()
@@ -112,8 +113,8 @@ func (b *Bot) Typing(_ context.Context, a relay.Typing) (relay.Result, error) {
 	return relay.Result{}, b.CheckChat(a.Chat)
 }
 
-// Send implements platforms.Bot: it returns once the reply is on disk. A reply that is too long is stored in parts, of which
-// the last one is final. It is stored once for each receipt that it answers.
+// Send implements platforms.Bot: it returns once the reply is on disk. A reply that is too long is stored in parts, of
+// which the last one is final. It is stored once for each receipt that it answers.
 func (b *Bot) Send(ctx context.Context, a relay.Send) (res relay.Result, err error) {
 	p, session, ok := relay.ProgramIn(a.Chat)
 	switch {
@@ -173,9 +174,9 @@ func (b *Bot) keep(ctx context.Context, all []callers.Reply) error {
 
 const unstored = "the reply cannot be stored now"
 
-// answers returns the receipts of the events that a answers, at least one. A gateway makes one turn of several events, and its
-// answer names only the first of them, or none: so a answers all that are unanswered in the chat. But if it names another
-// event, it answers that one alone. A zero receipt means that it is not known what a answers.
+// answers returns the receipts of the events that a answers, at least one. A gateway handles several events in one
+// turn, and its answer names only the first of them, or none: so a answers all unanswered events of the chat. But if it
+// names another event, it answers that one alone. A zero receipt means that it is not known what a answers.
 func (b *Bot) answers(ctx context.Context, p relay.Program, a relay.Send) (out []relay.Receipt, err error) {
 	b.mu.Lock()
 	events := slices.Clone(b.pushed[a.Chat].events)
@@ -202,7 +203,7 @@ func (b *Bot) answers(ctx context.Context, p relay.Program, a relay.Send) (out [
 	return []relay.Receipt{r}, err
 }
 
-// close notes that a final answer was given to these receipts. What the agent still says answers the last of them, until the
+// close notes that these receipts got a final answer. Further messages of the agent answer the last of them, until the
 // next event is pushed.
 func (b *Bot) close(chat relay.ChatID, answered []relay.Receipt) {
 	b.mu.Lock()

@@ -18,7 +18,7 @@ import (
 // caller is a program that has proved who it is.
 type caller struct{ callers.Caller }
 
-// program is the caller as the agent knows it.
+// program returns the caller as the agent knows it.
 func (c caller) program(i relay.InstanceID) relay.Program {
 	return relay.Program{Caller: c.Name, Agent: i}
 }
@@ -48,7 +48,7 @@ func (d *Desk) bearer(ctx context.Context, r *request) error {
 	return nil
 }
 
-// signed reports whether a signature is that of a body.
+// signed reports whether signature belongs to body.
 func signed(secret relay.Secret, body []byte, signature string) bool {
 	given, ok := strings.CutPrefix(signature, "sha256=")
 	sum, err := hex.DecodeString(given)
@@ -93,7 +93,7 @@ func (d *Desk) prove(ctx context.Context, r *request, purpose, credential string
 	return nil
 }
 
-// failed counts a credential that does not count, and is how that is answered.
+// failed counts a failed credential, and returns the answer to it.
 func (d *Desk) failed(r *request) error {
 	if wait := d.failures.Add(r.from, d.now()); wait > 0 {
 		return routes.Busy(wait, "too many failed attempts")
@@ -119,8 +119,8 @@ func (t target) chat() relay.ChatID { return t.Program.Chat(t.session) }
 
 const mainSession = "main"
 
-// find is the agent that an id means, as a whole or before its last "@", with the session behind that; one that is named
-// apart wins. Refused with NotFound after the same reads, whether or not there is such an agent.
+// find returns the agent for an id: as a whole or before its last "@", with the session behind that; a session named
+// separately wins. It refuses with NotFound after the same reads, whether or not there is such an agent.
 func (d *Desk) find(ctx context.Context, c caller, id, session string) (t target, err error) {
 	whole, err := d.reaches(ctx, c, id)
 	if err != nil {
@@ -148,7 +148,7 @@ func (d *Desk) find(ctx context.Context, c caller, id, session string) (t target
 	return t, nil
 }
 
-// reaches reports whether the caller may reach the agent of that id.
+// reaches reports whether the caller may reach the agent with that id.
 func (d *Desk) reaches(ctx context.Context, c caller, id string) (bool, error) {
 	if id == "" || len(id) > relay.MaxName {
 		id = "/" // no agent's

@@ -11,7 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// handed is what a caller hands over to an agent.
+// handed is a caller's message to an agent.
 type handed struct {
 	to          target
 	dispatch    string
@@ -86,7 +86,7 @@ func (d *Desk) read(ctx context.Context, r *request) (h handed, p payload, err e
 	return handed{to: to, dispatch: p.Meta.DispatchID, correlation: p.Meta.CorrelationID, text: p.line(r.caller) + "\n\n" + text}, p, err
 }
 
-// how is how what was handed over relates to what was before.
+// how says how a message relates to earlier ones.
 type how int
 
 const (
@@ -95,7 +95,7 @@ const (
 	other            // something else was, under the same dispatch
 )
 
-// hand stores what a caller hands over, and returns the receipt that counts for its dispatch.
+// hand stores a caller's message, and returns the receipt that counts for its dispatch.
 func (d *Desk) hand(ctx context.Context, c caller, h handed) (rec relay.Receipt, as how, err error) {
 	ev := eventID(c, h.to.Agent, h.dispatch)
 	mine := relay.RandomText(16)
@@ -130,7 +130,7 @@ func (d *Desk) hand(ctx context.Context, c caller, h handed) (rec relay.Receipt,
 	return rec, judge(rec), nil
 }
 
-// waits is a warning if the agent cannot be given anything now.
+// waits returns a warning if the agent cannot be given anything now.
 func (d *Desk) waits(ctx context.Context, i relay.InstanceID) ([]string, error) {
 	inst, err := store.Only(d.db.Instances(ctx, i))
 	if err != nil {
@@ -145,8 +145,8 @@ func (d *Desk) waits(ctx context.Context, i relay.InstanceID) ([]string, error) 
 	return nil, nil
 }
 
-// store hands in the event whose receipt rec is, and returns the receipt that was stored. Refused with NotFound if the agent may
-// not get it any more.
+// store hands in the event whose receipt is rec, and returns the receipt that was stored. It refuses with NotFound if
+// the agent may no longer get it.
 func (d *Desk) store(ctx context.Context, rec relay.Receipt, text string) (relay.Receipt, error) {
 	p := rec.Program()
 	if err := d.bot.Take(ctx, relay.Event{

@@ -35,7 +35,7 @@ func (d *Desk) exchange(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !h.to.named { // one of its own, so that those at the same time do not mix
+	if !h.to.named { // a new session, so that exchanges at the same time do not mix
 		h.to.session = "x-" + fmt.Sprintf("%x", sum(h.correlation)[:16])
 	}
 	done, err := d.hold(r.caller.Name)
@@ -60,7 +60,7 @@ func (d *Desk) exchange(ctx context.Context, r *request) (any, error) {
 // errNoReply is the answer to an exchange to which the agent has said nothing in time.
 var errNoReply error = routes.Refused(http.StatusGatewayTimeout, "no reply")
 
-// ask hands over h and waits for the agent's final word, until ctx ends; then it is the last one said.
+// ask hands over h and waits for the agent's final answer until ctx ends; then it returns the last answer so far.
 func (d *Desk) ask(ctx context.Context, c caller, h handed) (last callers.Reply, warnings []string, err error) {
 	said, done := d.bot.awaitReplies(c.Name)
 	defer done()
@@ -74,7 +74,7 @@ func (d *Desk) ask(ctx context.Context, c caller, h handed) (last callers.Reply,
 		return last, nil, routes.Refused(http.StatusBadRequest, "meta.dispatch_id: it was used for another payload")
 	}
 	for {
-		// What was said to it is read from the database, so that a repetition gets it too.
+		// The answers are read from the database, so that a repetition gets them, too.
 		all, err := d.db.Callers.Replies(context.WithoutCancel(ctx), callers.ReplyFilter{Caller: c.Name, Event: rec.Event})
 		if err != nil {
 			return last, nil, err
@@ -96,7 +96,7 @@ func (d *Desk) ask(ctx context.Context, c caller, h handed) (last callers.Reply,
 	}
 }
 
-// turns has exchanges of a chat come one after the other. The zero value is ready.
+// turns makes exchanges of a chat come one after the other. The zero value is ready.
 type turns struct {
 	mu    sync.Mutex // guards the field below
 	lines map[relay.ChatID]*line

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// activeFor is how long an agent counts as active after it acknowledged or asked for something.
+	// activeFor is how long an agent counts as active after it acknowledged or requested something.
 	activeFor = 2 * time.Minute
 	// maxReplies are given out at once.
 	maxReplies = 100
@@ -39,7 +39,7 @@ func (d *Desk) list(ctx context.Context, r *request) (any, error) {
 	return out, nil
 }
 
-// state is how an agent is. Nothing depends on it.
+// state is the state of an agent. Nothing depends on it.
 type state struct {
 	AgentID relay.InstanceID `json:"agent_id"`
 	Status  string           `json:"status"` // active, idle, asleep or unknown
@@ -66,7 +66,7 @@ func (d *Desk) status(ctx context.Context, r *request) (any, error) {
 	return out, nil
 }
 
-// receipt is what became of a dispatch.
+// receipt is the outcome of a dispatch.
 type receipt struct {
 	DispatchID   string           `json:"dispatch_id"`
 	AgentID      relay.InstanceID `json:"agent_id"`
@@ -107,7 +107,7 @@ func (d *Desk) receipt(ctx context.Context, r *request) (any, error) {
 	return out, err
 }
 
-// stateOf is what became of the entry of a receipt.
+// stateOf returns the outcome of a receipt's entry.
 func (d *Desk) stateOf(ctx context.Context, rec relay.Receipt) (string, error) {
 	switch {
 	case !rec.When.IsZero():
@@ -145,10 +145,10 @@ func shown(r callers.Reply) reply {
 	return reply{r.Agent, r.Session, r.Dispatch, r.Correlation, r.Content, milli(r.At), r.Final}
 }
 
-// said is what agents said, oldest first.
+// said holds the answers of agents, oldest first.
 type said struct {
 	Replies []reply `json:"replies"`
-	Cursor  string  `json:"cursor"` // of the newest of them, for after
+	Cursor  string  `json:"cursor"` // of the newest of them, for the parameter after
 }
 
 func (d *Desk) replies(ctx context.Context, r *request) (any, error) {

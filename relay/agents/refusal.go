@@ -9,12 +9,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 )
 
-// unavailable is the answer while something of ours does not work.
+// unavailable returns the answer of an internal error.
 func unavailable() *routes.Refusal {
 	return &routes.Refusal{Status: http.StatusServiceUnavailable, Text: "unavailable", Wait: 5 * time.Second}
 }
 
-// refuse answers with err. What is none of ours to tell goes into the log.
+// refuse answers with err. An internal error goes into the log, not to the caller.
 func (d *Desk) refuse(r *request, err error) {
 	refused, ok := errors.AsType[*routes.Refusal](err)
 	if !ok {

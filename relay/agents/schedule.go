@@ -14,7 +14,7 @@ import (
 // retryDue is the pause after something that was due could not be stored.
 const retryDue = 5 * time.Second
 
-// schedule stores what is to be delivered later.
+// schedule stores a message that is to be delivered later.
 func (d *Desk) schedule(ctx context.Context, rec relay.Receipt) (relay.Receipt, error) {
 	rec, err := d.db.Callers.Schedule(ctx, rec)
 	switch {
@@ -31,7 +31,7 @@ func (d *Desk) schedule(ctx context.Context, rec relay.Receipt) (relay.Receipt, 
 	return rec, err
 }
 
-// Run delivers what is due until ctx ends, and returns nil then.
+// Run delivers scheduled messages when they are due. It returns nil when ctx ends.
 func (d *Desk) Run(ctx context.Context) error {
 	t := time.NewTimer(0)
 	defer t.Stop()
@@ -54,7 +54,7 @@ func (d *Desk) Run(ctx context.Context) error {
 	}
 }
 
-// deliverDue delivers what is due, and says when the next is; ok is false when nothing is scheduled.
+// deliverDue delivers the messages that are due, and returns when the next one is; ok is false if none is scheduled.
 func (d *Desk) deliverDue(ctx context.Context) (next time.Time, ok bool, err error) {
 	for ctx.Err() == nil {
 		rec, ok, err := d.db.Callers.Next(ctx)

@@ -125,7 +125,7 @@ func (d *Desk) tell(ctx context.Context, c caller, p callers.Person, t tell) (an
 		return nil, err
 	case !first && !bytes.Equal(rec.Sum, sum(t.Text)):
 		return nil, routes.Refused(http.StatusBadRequest, "dispatch_id: it was used for another text")
-	case !first && rec.Told == "": // the first one is under way, or was when the connector was killed
+	case !first && rec.Told == "": // the first request is under way, or was when the connector was killed
 		return told{toldUnknown, milli(rec.At)}, nil
 	case !first:
 		return told{rec.Told, milli(rec.At)}, nil

@@ -15,7 +15,7 @@ import (
 const (
 	wakeWait     = 3 * time.Second
 	wakeWaitMost = 20 * time.Second
-	// whenMost is how far ahead something may be scheduled.
+	// whenMost is how far ahead a message may be scheduled.
 	whenMost = 30 * 24 * time.Hour
 )
 
@@ -37,7 +37,7 @@ type woke struct {
 	Warnings  []string `json:"warnings,omitempty"`
 }
 
-// at is when the wake is wanted; zero: now.
+// at returns when the wake is wanted; zero: now.
 func (o wakeOpts) at(now time.Time) (at time.Time, err error) {
 	var word string
 	var ms float64
@@ -108,7 +108,7 @@ func (d *Desk) wake(ctx context.Context, r *request) (any, error) {
 	return d.wakeWith(ctx, r.caller, h, wait)
 }
 
-// wakeByKey wakes the agent that the key in the path is for.
+// wakeByKey wakes the agent of the key in the path.
 func (d *Desk) wakeByKey(ctx context.Context, r *request) (any, error) {
 	mac := d.mac.MAC(callers.WakePurpose, relay.NewSecret([]byte(r.rest)))
 	for _, a := range r.caller.Agents {
@@ -149,7 +149,7 @@ func (d *Desk) wakeWith(ctx context.Context, c caller, h handed, wait time.Durat
 	warning := "connected: not taken yet"
 	if !awake {
 		var err error
-		if warning, err = d.poke(ctx, h.to.Agent); err != nil { // before the entry comes, which has it poked too
+		if warning, err = d.poke(ctx, h.to.Agent); err != nil { // before the entry comes, which causes a poke, too
 			return nil, err
 		}
 	}
@@ -188,7 +188,7 @@ func (d *Desk) wakeWith(ctx context.Context, c caller, h handed, wait time.Durat
 	return out, nil
 }
 
-// poke has a sleeping agent poked, and says how that is.
+// poke causes a poke of a sleeping agent, and says how the agent is.
 func (d *Desk) poke(ctx context.Context, i relay.InstanceID) (said string, err error) {
 	a, err := d.waker.Ask(ctx, i)
 	switch {
@@ -204,7 +204,7 @@ func (d *Desk) poke(ctx context.Context, i relay.InstanceID) (said string, err e
 	return "asleep: poked, not here yet", nil
 }
 
-// span is a span that a caller gave in milliseconds.
+// span returns a span that a caller gave in milliseconds.
 func span(name string, ms *int64, def, least, most time.Duration) (time.Duration, error) {
 	if ms == nil {
 		return def, nil

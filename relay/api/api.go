@@ -1,21 +1,20 @@
-// Package api is the part of the contract that other programs call over HTTP: gateways that
-// enroll, provision themselves and declare their policies, and whoever manages an instance.
+// Package api is the part of the contract that other programs call over HTTP: gateways that enroll, provision
+// themselves and declare their policies, and programs that manage an instance.
 //
-// It knows who is calling and what a request says. What may be done, and where it is asked for, is relay/ops's; how it is
-// done, relay/manage's; origins and the callers' addresses are relay/server/routes's.
+// It identifies the caller and reads the request. relay/ops says what may be done and under which route, relay/manage
+// does it, and relay/server/routes judges origins and the callers' addresses.
 //
 // Invariants:
 //
-//  1. Tenant and instance come from the credential's stored record. What a body says about them
-//     changes nothing.
-//  2. What is absent and what is another tenant's get one and the same answer.
-//  3. A request is judged in one order: path, method, origin, credential, rate of the credential,
-//     body. Before the credential has verified, no more than the failures of its address is
-//     remembered. Enrollment is the exception: its credential is in the body.
+//  1. Tenant and instance come from the credential's stored record. A body cannot change them.
+//  2. A thing that does not exist and a thing of another tenant get the same answer.
+//  3. A request is checked in this order: path, method, origin, credential, rate of the credential, body. Before the
+//     credential is verified, only the failures of its address are remembered. Enrollment is the exception: its
+//     credential is in the body.
 //  4. A credential that verifies is not refused for its neighbours' failures. The exception: an
 //     address that has used up its failures is refused before a third party is asked about it.
-//  5. Every answer is a JSON object, is not cached and redirects nobody. No credential is in any
-//     but the one that hands it out, and none is in a log.
+//  5. Every answer is a JSON object, is not cached and redirects nobody. Only the answer that hands out a credential
+//     contains one, and no log does.
 package api
 
 import (
@@ -40,15 +39,14 @@ const (
 	manageRate, manageBurst = 2, 60
 	// A tenant's gateways may share a credential, start together, and ask once per platform.
 	bootRate, bootBurst = 20, 600
-	// maxStrangers requests of one address at a time may be under way before it is known who is asking.
+	// maxStrangers is how many requests of one address may be under way before their callers are identified.
 	maxStrangers = 16
 )
 
 // Options are the API's settings; the zero value means the defaults.
 type Options struct {
 	Log *slog.Logger // nil means discard
-	// Failures are the failed credentials per address, to be shared with the upgrade; nil means
-	// a count of its own.
+	// Failures counts failed credentials per address. It is shared with the upgrade; nil means a count of its own.
 	Failures *limits.Failures
 	Now      func() time.Time // the clock of the limits; nil means time.Now
 }
@@ -65,8 +63,8 @@ type API struct {
 	managing *limits.Rates // per gateway, instance or identity code
 	booting  *limits.Rates // per identity
 
-	// strangers are the requests whose bodies hold the credential, and the questions to a third party: one
-	// address cannot fill the memory with unfinished ones.
+	// strangers are the requests whose bodies hold the credential, and the questions to a third party: one address
+	// cannot fill the memory with unfinished ones.
 	strangers *limits.Share
 }
 
@@ -83,26 +81,26 @@ func New(svc *manage.Service, auth *token.Authority, id *identity.Verifier, o Op
 	}
 }
 
-// request is one request to a known route.
+// request is a request to a known route.
 type request struct {
 	*http.Request
 	w     http.ResponseWriter
-	from  netip.Addr // who is calling, proxies taken off
+	from  netip.Addr // the caller's address, behind trusted proxies
 	route string     // its name: the path without rest
-	rest  string     // what is asked for, where a route ends in "/"
+	rest  string     // the rest of the path, where a route ends in "/"
 }
 
-// handler does what a route is for and returns what to answer with 200.
+// handler serves a route and returns the body of a 200.
 type handler func(*API, context.Context, *request) (any, error)
 
-// route is what is served at a path.
+// route is one path that the API serves.
 type route struct {
 	methods []string
 	do      handler
 }
 
-// byPath are all routes, by their exact paths; one that ends in "/" has one more part. But for the token endpoint, each is
-// an operation of the table; one that is not named here takes its arguments as they are.
+// byPath returns all routes, by their exact paths; one that ends in "/" has one more part. But for the token endpoint,
+// each is an operation of the table; one that is not named here takes its arguments as they are.
 func byPath() map[string]route {
 	all := map[string]route{"/relay/identity/": {[]string{http.MethodGet, http.MethodPost}, (*API).identity}}
 	own := map[*ops.Row]handler{
@@ -129,7 +127,7 @@ func byPath() map[string]route {
 	return all
 }
 
-// Routes are for the table in front of all handlers.
+// Routes returns the API's rows for the server's table of routes.
 func (a *API) Routes() (all []routes.Route) {
 	for path, ro := range byPath() {
 		all = append(all, routes.Route{Path: path, Methods: ro.methods, Policy: programs, Serve: func(w http.ResponseWriter, r *http.Request, from netip.Addr) {
@@ -139,7 +137,7 @@ func (a *API) Routes() (all []routes.Route) {
 	return all
 }
 
-// programs are who may call a route: gateways and other programs, with a small body.
+// programs is the policy of a route for gateways and other programs, with a small body.
 var programs = routes.Policy{Body: maxBody}
 
 func (a *API) serve(name string, ro route, w http.ResponseWriter, r *http.Request, from netip.Addr) {

@@ -25,8 +25,8 @@ const (
 	maxList = 1000
 )
 
-// body is a request's JSON object: keys match exactly, of a repeated key the last counts, null is the same as
-// absent, and unknown ones are ignored. The first fault stays in err; what is read after it is empty.
+// body is a request's JSON object: keys match exactly, the last value of a repeated key counts, null means absent, and
+// unknown keys are ignored. The first fault stays in err; values read after it are empty.
 type body struct {
 	members map[string]json.RawMessage
 	path    string // of the object in the request, for the words of err
@@ -58,14 +58,14 @@ type value struct {
 	raw  json.RawMessage // nil: absent
 }
 
-// fault notes what is wrong with a value, unless something was wrong before.
+// fault notes what is wrong with a value, unless there was a fault before.
 func (v value) fault(format string, args ...any) {
 	if v.b.err == nil {
 		v.b.err = routes.Refused(http.StatusBadRequest, v.name+": "+fmt.Sprintf(format, args...))
 	}
 }
 
-// member is what stands under a name; null is absent.
+// member returns the value under a name; null is absent.
 func (b *body) member(name string) value {
 	raw := b.members[name]
 	if string(raw) == "null" {
@@ -74,7 +74,7 @@ func (b *body) member(name string) value {
 	return value{b, b.path + name, raw}
 }
 
-// must is a member that has to be there.
+// must returns a member that has to be there.
 func (b *body) must(name string) value {
 	v := b.member(name)
 	if v.raw == nil {
@@ -83,7 +83,7 @@ func (b *body) must(name string) value {
 	return v
 }
 
-// text is a string of at most maxText bytes that has to be there and say something.
+// text returns a string of at most maxText bytes that has to be there and say something.
 func (b *body) text(name string) string {
 	v := b.must(name)
 	s := v.text(maxText)
@@ -93,7 +93,7 @@ func (b *body) text(name string) string {
 	return s
 }
 
-// optionalText is a string of any length, nil when the member is absent.
+// optionalText returns a string of any length, nil when the member is absent.
 func (b *body) optionalText(name string) *string {
 	v := b.member(name)
 	if v.raw == nil {
@@ -103,7 +103,7 @@ func (b *body) optionalText(name string) *string {
 	return &s
 }
 
-// id is an id that has to be there.
+// id returns an id that has to be there.
 func id[T ~string](b *body, name string) T {
 	v := b.member(name)
 	s := v.id()
@@ -116,7 +116,7 @@ func id[T ~string](b *body, name string) T {
 // optionalID is empty when the member is absent.
 func optionalID[T ~string](b *body, name string) T { return T(b.member(name).id()) }
 
-// flag is a boolean that has to be there.
+// flag returns a boolean that has to be there.
 func (b *body) flag(name string) bool {
 	v := b.must(name)
 	if s := string(v.raw); s != "true" && s != "false" {
@@ -125,7 +125,7 @@ func (b *body) flag(name string) bool {
 	return string(v.raw) == "true"
 }
 
-// ids is a list of ids that has to be there; it may be empty.
+// ids returns a list of ids that has to be there; it may be empty.
 func ids[T ~string](b *body, name string) []T {
 	return list(b.must(name), func(e value) T {
 		s := e.id()
@@ -136,12 +136,12 @@ func ids[T ~string](b *body, name string) []T {
 	})
 }
 
-// optionalTexts is a list of strings of any length; nil when the member is absent.
+// optionalTexts returns a list of strings of any length; nil if the member is absent.
 func (b *body) optionalTexts(name string) []string {
 	return list(b.member(name), func(e value) string { return e.text(maxBody) })
 }
 
-// people is a list of people; nil when the member is absent.
+// people returns a list of people; nil if the member is absent.
 func (b *body) people(name string) []store.Person {
 	return list(b.member(name), func(e value) store.Person {
 		one := body{path: e.name + ".", err: b.err}
@@ -155,7 +155,7 @@ func (b *body) people(name string) []store.Person {
 	})
 }
 
-// list reads a list's elements; nil when it is absent, or after a fault.
+// list reads a list's elements; nil if it is absent, or after a fault.
 func list[T any](v value, read func(value) T) []T {
 	if v.raw == nil {
 		return nil
@@ -176,7 +176,7 @@ func list[T any](v value, read func(value) T) []T {
 	return out
 }
 
-// id is a string that can be an id on some platform; empty when it is absent.
+// id returns a string that can be an id on some platform; empty if it is absent.
 func (v value) id() string {
 	s := v.text(relay.MaxName)
 	if strings.ContainsFunc(s, relay.Unshown) {
@@ -185,7 +185,7 @@ func (v value) id() string {
 	return s
 }
 
-// text is a string, empty when it is absent. A number is none: an id that went through a number may have lost
+// text returns a string, empty if it is absent. It refuses a number: an id that went through a number may have lost
 // digits.
 func (v value) text(most int) (s string) {
 	if v.raw == nil {

@@ -24,7 +24,7 @@ type caller struct {
 // own is a route of an instance that names itself by its credential.
 type own func(*API, context.Context, caller, *request) (any, error)
 
-// byManager makes a route for callers with a gateway's bearer or a managed token. They are told apart by their dots: a bearer
+// byManager makes a route for callers with a gateway's bearer or a managed token. Their dots tell them apart: a bearer
 // has none, a managed token two.
 func byManager(do own) handler {
 	return func(a *API, ctx context.Context, r *request) (any, error) {
@@ -78,8 +78,8 @@ func (a *API) managed(ctx context.Context, r *request) (caller, error) {
 	return caller{m.Instance, audit.Actor{Kind: audit.ActorJWT, Name: m.Subject}}, nil
 }
 
-// identified verifies the caller of enroll or provision, and returns the actor for the audit list as well. Where that asks a
-// third party, an address that has used up its failures is refused, and so is one with maxStrangers questions open.
+// identified verifies the caller of enroll or provision, and also returns the actor for the audit list. If that needs a
+// question to a third party, it refuses an address that has used up its failures, or has maxStrangers questions open.
 func (a *API) identified(ctx context.Context, r *request) (by audit.Actor, c identity.Caller, err error) {
 	if a.id.Asks(routes.Bearer(r.Request)) {
 		if wait := a.failures.Wait(r.from, a.now()); wait > 0 {
@@ -109,7 +109,7 @@ func (a *API) identified(ctx context.Context, r *request) (by audit.Actor, c ide
 	return audit.Actor{Kind: audit.ActorIdentity, Name: name}, c, nil
 }
 
-// unknown is what the log says about a credential that is not known.
+// unknown is the log's text about an unknown credential.
 const unknown = "unknown credential refused"
 
 // failed counts a refused credential against its address, and logs it with the message said. It returns the answer: refused,
@@ -122,7 +122,7 @@ func (a *API) failed(r *request, refused *routes.Refusal, said string, attrs ...
 	return refused
 }
 
-// digest is the key under which a credential's requests are counted, so that the credential itself is not kept.
+// digest returns the key under which a credential's requests are counted, so that the credential itself is not kept.
 func digest(credential string) string {
 	sum := sha256.Sum256([]byte(credential))
 	return string(sum[:])

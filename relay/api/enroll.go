@@ -12,8 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 )
 
-// enroll makes a gateway for whoever holds an enrollment token. A token that does not do counts
-// as a failed credential.
+// enroll makes a gateway for the holder of an enrollment token. A bad token counts as a failed credential.
 func (a *API) enroll(ctx context.Context, r *request) (any, error) {
 	by, c, err := a.identified(ctx, r)
 	if err != nil {

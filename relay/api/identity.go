@@ -8,7 +8,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 )
 
-// identityToken is what the gateway's client reads of a token endpoint (wire.md 1.2).
+// identityToken is the part of a token endpoint's answer that the gateway's client reads (wire.md 1.2).
 type identityToken struct {
 	Token   string `json:"access_token"`
 	Type    string `json:"token_type"`

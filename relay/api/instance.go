@@ -12,7 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
-// asks is a route that passes on what read takes from the body: a request about the instance called name.
+// asks returns a route that passes on what read takes from the body: a request about the instance called name.
 func asks[In, Out any](read func(name string, b *body) In, do func(context.Context, *manage.Service, audit.Actor, In) (Out, error)) handler {
 	return byManager(func(a *API, ctx context.Context, c caller, r *request) (any, error) {
 		b, err := readBody(r, bodyTime)
@@ -27,7 +27,7 @@ func asks[In, Out any](read func(name string, b *body) In, do func(context.Conte
 	})
 }
 
-// plain is a route whose body is the operation's arguments, but for their name: that is the caller's instance.
+// plain makes a route whose body holds the operation's arguments, except for the name: that is the caller's instance.
 func plain(op *ops.Row) handler {
 	return byManager(func(a *API, ctx context.Context, c caller, r *request) (any, error) {
 		b, err := readBody(r, bodyTime)
@@ -46,7 +46,7 @@ func plain(op *ops.Row) handler {
 	})
 }
 
-// self is what the instance is, holds and misses.
+// self returns the instance's description: what it holds, and what it lacks.
 func (a *API) self(ctx context.Context, c caller, _ *request) (any, error) {
 	return ops.Self.Do(ctx, a.svc, c.actor, manage.Named{Name: string(c.instance)})
 }
@@ -60,7 +60,7 @@ type deprovisioned struct {
 	manage.Deprovisioned
 }
 
-// deprovision revokes every gateway of the instance, and drops what it holds.
+// deprovision revokes every gateway of the instance, and drops everything that it holds.
 func deprovision(ctx context.Context, s *manage.Service, by audit.Actor, n manage.Named) (deprovisioned, error) {
 	gone, err := ops.Deprovision.Do(ctx, s, by, n)
 	return deprovisioned{OK: true, Deprovisioned: gone}, err

@@ -10,8 +10,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
-// relevance is a full replacement of what the gateway declared about a platform (wire.md 1.4). What the
-// operator alone can say about it stays.
+// relevance replaces the gateway's whole declaration about a platform (wire.md 1.4). The parts that only the operator
+// can set stay.
 func relevance(name string, b *body) manage.SetRelevance {
 	platform, address := id[relay.PlatformID](b, "platform"), b.flag("requireAddress")
 	free, bots := ids[relay.ChatID](b, "freeResponseScopes"), b.flag("allowOtherBots")
@@ -21,8 +21,8 @@ func relevance(name string, b *body) manage.SetRelevance {
 func declare(ctx context.Context, s *manage.Service, by audit.Actor, p manage.SetRelevance) (any, error) {
 	set, err := ops.SetRelevance.Do(ctx, s, by, p)
 	if refused, ok := errors.AsType[*manage.Error](err); ok && refused.Why == manage.Usage && refused.Field == "platform" {
-		// A gateway declares it for every platform it fronts and warns of what is not 200. There
-		// is nothing to keep for a network that this program does not speak.
+		// A gateway declares its policy for every platform that it serves, and warns of every answer that is not 200.
+		// For a network that this program does not know there is nothing to store.
 		return ignored{Platform: p.Platform, Ignored: true}, nil
 	}
 	return set, err

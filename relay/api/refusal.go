@@ -11,8 +11,8 @@ import (
 
 func forbidden() *routes.Refusal { return routes.Refused(http.StatusForbidden, "forbidden") }
 
-// asRefusal is what a caller may learn of err. ok is false for trouble of ours, which belongs
-// into the log.
+// asRefusal returns the part of err that a caller may learn. ok is false for an internal error, which belongs into the
+// log.
 func asRefusal(err error) (r *routes.Refusal, ok bool) {
 	if r, ok := errors.AsType[*routes.Refusal](err); ok {
 		return r, true

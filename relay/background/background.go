@@ -1,5 +1,6 @@
-// Package background does small things on a platform for which no caller waits. What may do no harm twice is tried again for
-// as long as it is of use; what waits at the end of the process is lost, but for what Farewell waits for.
+// Package background does small tasks on a platform for which no caller waits. A task that may be done twice is tried
+// again for as long as it is useful. Tasks that wait at the end of the process are lost, except for those that Farewell
+// waits for.
 package background
 
 import (
@@ -18,14 +19,14 @@ import (
 const (
 	// within bounds one try of a task.
 	within = 25 * time.Second
-	// Life is how long a task is of use: as long as a capability lives.
+	// Life is how long a task is useful: as long as a capability lives.
 	Life = 15 * time.Minute
 	// shortest and longest are the least and the longest pause before a next try, unless the platform
 	// names a longer one.
 	shortest, longest = time.Second, 30 * time.Second
 	// farewellWithin bounds how long a stop waits for tasks.
 	farewellWithin = 5 * time.Second
-	// runners is how many tasks are under way at once: one chat's rate limit must not hold up the others.
+	// runners is how many tasks run at once: one chat's rate limit must not hold up the others.
 	runners = 16
 )
 
@@ -35,7 +36,7 @@ type Task struct {
 	Until time.Time // of no use from then on
 	// Harmless: doing it twice is like doing it once, so it is tried again also when it may have been done.
 	Harmless bool
-	Urgent   bool // a person waits to read it: it goes before what merely must be done
+	Urgent   bool // a person waits to read it: it goes before other tasks
 
 	GivenUp count.Counter // counts the task if it is given up: refused for good, or past its time
 	pause   time.Duration // before it was tried last
@@ -54,7 +55,7 @@ type Queue struct {
 	changed chan struct{} // closed and replaced when one came or was over
 }
 
-// New is a queue that counts what it gives up.
+// New makes a queue that counts the tasks that it gives up.
 func New(counters *count.Totals, log *slog.Logger) *Queue {
 	return &Queue{counters: counters, log: log, changed: make(chan struct{})}
 }
@@ -99,7 +100,7 @@ func (q *Queue) over() {
 	q.changedLocked()
 }
 
-// changedLocked has until look again. q.mu must be held.
+// changedLocked makes until look again. q.mu must be held.
 func (q *Queue) changedLocked() {
 	close(q.changed)
 	q.changed = make(chan struct{})
@@ -122,7 +123,7 @@ func (q *Queue) until(ctx context.Context, ok func() bool) bool {
 	return false
 }
 
-// take is the next one; false: ctx ended first.
+// take returns the next task; false: ctx ended first.
 func (q *Queue) take(ctx context.Context) (e Task, ok bool) {
 	ok = q.until(ctx, func() bool {
 		if len(q.waiting) == 0 {
@@ -135,8 +136,8 @@ func (q *Queue) take(ctx context.Context) (e Task, ok bool) {
 	return e, ok
 }
 
-// Step waits for a task and tries it once, and sees to it that it is tried again if that makes sense; false: ctx ended
-// before there was one. Tests call it in place of Run.
+// Step waits for a task and tries it once, and queues it again if that makes sense; false: ctx ended before there was
+// one. Tests call it in place of Run.
 func (q *Queue) Step(ctx context.Context) bool {
 	e, ok := q.take(ctx)
 	if ok {
@@ -145,7 +146,7 @@ func (q *Queue) Step(ctx context.Context) bool {
 	return ok
 }
 
-// Waiting is how many have not begun.
+// Waiting returns how many tasks have not begun.
 func (q *Queue) Waiting() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -2,8 +2,8 @@
 // owns a gateway's socket: "this lane grew", interrupts, revocations. It is the one seam where a second node will
 // plug in.
 //
-// A note is a hint, never the only record of anything: what it announces is in the store already, and a subscriber
-// that misses one finds out at its next look.
+// A note is a hint, never the only record of anything: the change that it announces is in the store already, and a
+// subscriber that misses one finds out at its next look.
 package bus
 
 import (
@@ -17,7 +17,7 @@ import (
 type Note interface{ note() }
 
 type (
-	// LaneGrew says that the entry of that sequence was appended for an instance.
+	// LaneGrew says that an entry with that sequence was appended for an instance.
 	LaneGrew struct {
 		Instance relay.InstanceID
 		Seq      uint64
@@ -47,8 +47,8 @@ func (Revoked) note()   {}
 type Bus interface {
 	// Publish hands n to every subscriber. It does not wait for anything but their calls.
 	Publish(n Note)
-	// Subscribe has fn called for every note published from now on; fn must not block and must not
-	// call Subscribe. cancel ends it; a call under way may still finish.
+	// Subscribe makes the bus call fn for every note published from now on; fn must not block and must not call
+	// Subscribe. cancel ends it; a call under way may still finish.
 	Subscribe(fn func(Note)) (cancel func())
 }
 

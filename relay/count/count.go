@@ -1,9 +1,9 @@
-// Package count is what the connector counts: the closed set of counters, and their totals since the
-// start, for `status` and the metrics.
+// Package count holds the closed set of the connector's counters, and their totals since the start, for `status` and
+// the metrics.
 //
 // Invariants:
 //
-//  1. A name is one of these, never what a gateway or a person sent.
+//  1. A counter's name is one of these, never a text from a gateway or a person.
 //  2. Every total is there from the start, as 0: a counter that appears with its first event hides
 //     that event from every rate.
 //  3. Names are stable: dashboards and alerts rest on them.
@@ -19,8 +19,8 @@ import (
 // Counter is one of the counters below. The zero value is none.
 type Counter int
 
-// names are the counters' names, behind that of none, and helps what each counts. The lists grow while the package
-// is set up, and never after that.
+// names are the counters' names, after that of the zero value; helps say what each counts. The lists grow while the
+// package is set up, and never after that.
 var (
 	names = []string{""}
 	helps = []string{""}
@@ -31,10 +31,10 @@ func counter(name, help string) Counter {
 	return Counter(len(names) - 1)
 }
 
-// String is the counter's name.
+// String returns the counter's name.
 func (c Counter) String() string { return names[c] }
 
-// Help is what the counter of that name counts, in words; empty when there is no such counter.
+// Help returns what the counter of that name counts, in words; empty: there is no such counter.
 func Help(name string) string {
 	for c, n := range names {
 		if n == name {
@@ -143,7 +143,7 @@ var (
 	hookNotes   = closed("hook_status_", "messages of which the network said what became of them", "queued", "sent", "delivered", "undelivered", "failed", "read")
 )
 
-// closed are the counters of a closed set of words, with help before each word.
+// closed returns the counters of a closed set of words, with help before each word.
 func closed(prefix, help string, words ...string) map[string]Counter {
 	all := make(map[string]Counter, len(words))
 	for _, w := range words {
@@ -152,23 +152,22 @@ func closed(prefix, help string, words ...string) map[string]Counter {
 	return all
 }
 
-// HookRefused is the counter of requests that were refused for a reason.
+// HookRefused returns the counter of requests that were refused for a reason.
 func HookRefused(reason string) Counter { return hookRefused[reason] }
 
-// HookNote is the counter of what networks told of messages.
+// HookNote returns the counter of what networks told of messages.
 func HookNote(note string) Counter { return hookNotes[note] }
 
-// Event is the counter of a verdict.
+// Event returns the counter of a verdict.
 func Event(r gate.Reason) Counter { return events[r] }
 
-// Totals are what was counted so far. The zero value is ready; its methods may be called from any
-// goroutine.
+// Totals are the counts so far. The zero value is ready; its methods may be called from any goroutine.
 type Totals struct{ n [128]atomic.Uint64 } // more than there are counters
 
 // Add adds to a total.
 func (t *Totals) Add(c Counter, by uint64) { t.n[c].Add(by) }
 
-// Snapshot is every total by its name.
+// Snapshot returns every total by its name.
 func (t *Totals) Snapshot() map[string]uint64 {
 	out := make(map[string]uint64, len(names))
 	for i, name := range names[1:] {

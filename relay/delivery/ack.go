@@ -15,7 +15,7 @@ import (
 func (p *Pump) Ack(ctx context.Context, id relay.BufferID) (counted bool, err error) {
 	l := p.lane
 	var ids []relay.BufferID // in flight
-	var parts []part         // of those
+	var parts []part         // of those entries
 	if err := l.until(ctx, func() bool {
 		i := p.flight.index(id)
 		if i >= 0 && !p.flight.entries[i].queued {
@@ -37,8 +37,8 @@ func (p *Pump) Ack(ctx context.Context, id relay.BufferID) (counted bool, err er
 	return err == nil, err
 }
 
-// takeLocked marks the entry at i and the forwards pushed before it as acknowledged and their deletion as under way,
-// and names them, with their parts; none if the acknowledgement does not count. lane.mu must be held.
+// takeLocked marks the entry at i, and the forwards pushed before it, as acknowledged and being deleted. It returns
+// their ids and their parts; none if the acknowledgement does not count. lane.mu must be held.
 func (p *Pump) takeLocked(i int) (ids []relay.BufferID, parts []part) {
 	l := p.lane
 	if l.newest != p || i < 0 || p.flight.entries[i].deleting {
@@ -65,7 +65,7 @@ func (p *Pump) drop(ctx context.Context, ids []relay.BufferID, parts []part) err
 	l := p.lane
 	all := bufferIDs(parts)
 	err := l.buf.Ack(ctx, l.inst, all...)
-	if err == nil { // before the next is pushed, which may depend on what this one brought
+	if err == nil { // before the next is pushed, which may depend on this one's effects
 		for _, part := range parts {
 			p.out.Taken(ctx, part.about)
 		}
@@ -96,9 +96,9 @@ func (p *Pump) drop(ctx context.Context, ids []relay.BufferID, parts []part) err
 	return nil
 }
 
-// Flip stops the pump's pushing and returns once the push in progress, if any, is over: what is
-// enqueued afterwards leaves behind the last entry. It ends the wait for an entry that is being settled. Entries in flight may still be acknowledged.
-// It returns ctx's error if ctx ended before; the pump is flipped all the same.
+// Flip stops the pump's pushing and returns once a push in progress is over: entries enqueued afterwards leave after
+// the last one pushed. It ends the wait for an entry that is being settled. Entries in flight may still be
+// acknowledged. It returns ctx's error if ctx ended before; the pump is flipped anyway.
 func (p *Pump) Flip(ctx context.Context) error {
 	l := p.lane
 	l.mu.Lock()
@@ -110,9 +110,8 @@ func (p *Pump) Flip(ctx context.Context) error {
 	return l.until(ctx, func() bool { return !p.pushing })
 }
 
-// Resume ends a flip, if there is one. What was pushed before it and not acknowledged comes again,
-// for the gateway has been asleep since; an acknowledgement that comes first still counts. It
-// never blocks.
+// Resume ends a flip, if there is one. Entries pushed before it and not acknowledged come again, because the gateway
+// has been asleep since; an acknowledgement that comes first still counts. It never blocks.
 func (p *Pump) Resume() {
 	l := p.lane
 	l.mu.Lock()
@@ -126,7 +125,7 @@ func (p *Pump) Resume() {
 		n := l.forwards[e.id]
 		e.due = !e.forward || !e.out && n != nil && n.begun < maxPushes
 	}
-	for c := range p.turns.talks { // a gateway that slept runs none
+	for c := range p.turns.talks { // a gateway that slept runs no turns
 		p.turns.end(c)
 	}
 	l.changedLocked()

@@ -4,14 +4,14 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Conversation is where turns follow one another. The zero value is none: there nothing waits.
+// Conversation is the unit in which turns follow one another. The zero value is none: nothing waits in it.
 type Conversation struct {
 	Chat   relay.Chat
-	Thread relay.ThreadID // of a network whose threads are no chats
-	urgent bool           // only what is urgent there
+	Thread relay.ThreadID // set on a network whose threads are not chats
+	urgent bool           // urgent entries only
 }
 
-// In is the conversation of a chat and a thread in it. Some networks name a thread that is a chat.
+// In returns the conversation of a chat and a thread in it. Some networks name a thread that is a chat.
 func In(c relay.Chat, thread relay.ThreadID) Conversation {
 	if string(thread) == string(c.ID) {
 		thread = ""
@@ -30,7 +30,7 @@ const (
 	Urgent                     // it waits for nothing in the conversation
 )
 
-// Sign is what a gateway does in a conversation while a turn runs there.
+// Sign is an action of a gateway in a conversation while a turn runs there.
 type Sign int
 
 const (

@@ -8,7 +8,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// entry is one in flight, or several that were joined: its id is that of the newest.
+// entry is one entry in flight, or several joined ones: its id is that of the newest.
 type entry struct {
 	id       relay.BufferID
 	parts    []part // oldest first
@@ -26,13 +26,14 @@ type entry struct {
 // isDue reports whether e is still to be pushed once more.
 func (e entry) isDue() bool { return e.due && !e.acked }
 
-// flight is what is in flight, in the order it was pushed first: pushed and not yet deleted. Its lane's lock guards it.
+// flight holds the entries in flight, in the order of their first push: pushed and not yet deleted. Its lane's lock
+// guards it.
 type flight struct {
 	entries []entry
-	gone    []relay.BufferID // deleted while pushing: what is being read may be one of them
+	gone    []relay.BufferID // deleted during a push: the entry being read may be one of them
 }
 
-// ordinary is how many entries are in flight and fill the window.
+// ordinary counts the entries in flight that fill the window.
 func (f *flight) ordinary() (n int) {
 	for _, e := range f.entries {
 		if !e.forward {
@@ -48,7 +49,7 @@ type part struct {
 	about store.About
 }
 
-// bufferIDs are the ids of the parts.
+// bufferIDs returns the ids of the parts.
 func bufferIDs(parts []part) []relay.BufferID {
 	ids := make([]relay.BufferID, len(parts))
 	for n, x := range parts {
@@ -57,9 +58,9 @@ func bufferIDs(parts []part) []relay.BufferID {
 	return ids
 }
 
-// load is what is pushed under one id: an entry, or several that were joined.
+// load is what is pushed under one id: an entry, or several joined ones.
 type load struct {
-	store.Entry              // as it is pushed; the id is that of its newest part
+	store.Entry              // in its pushed form; the id is that of its newest part
 	parts       []part       // oldest first
 	settles     bool         // settling it may take time
 	waited      bool         // its parts are among those that wait
@@ -71,25 +72,25 @@ func newLoad(e store.Entry) *load {
 	return &load{Entry: e, parts: []part{{e.Buffer, e.About}}, settles: e.Event != nil}
 }
 
-// oldest is where the entry in flight is that was pushed first and is not acknowledged, or -1. Forwards do not
+// oldest returns the index of the entry in flight that was pushed first and is not acknowledged, or -1. Forwards do not
 // count.
 func (f *flight) oldest() int {
 	return slices.IndexFunc(f.entries, func(e entry) bool { return !e.acked && !e.forward })
 }
 
-// index is where id is in flight, or -1.
+// index returns the index of id in flight, or -1.
 func (f *flight) index(id relay.BufferID) int {
 	return slices.IndexFunc(f.entries, func(e entry) bool { return e.id == id })
 }
 
-// knows reports whether the entry is in flight, be it as a part, or was when the pump began to look.
+// knows reports whether the entry is in flight, itself or as a part, or was when the pump began to look.
 func (f *flight) knows(id relay.BufferID) bool {
 	return slices.Contains(f.gone, id) || slices.ContainsFunc(f.entries, func(e entry) bool {
 		return slices.ContainsFunc(e.parts, func(x part) bool { return x.id == id })
 	})
 }
 
-// remove takes id out of what is in flight, if it is there.
+// remove takes id out of the entries in flight, if it is there.
 func (f *flight) remove(id relay.BufferID) {
 	if i := f.index(id); i >= 0 {
 		f.entries = slices.Delete(f.entries, i, i+1)

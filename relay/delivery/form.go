@@ -18,7 +18,7 @@ type pushes struct {
 // forwards are those that were pushed and are not deleted. Their lane's lock guards them.
 type forwards map[relay.BufferID]*pushes
 
-// form is how an entry is pushed now, if it is.
+// form is how an entry is pushed now, if at all.
 type form int
 
 const (
@@ -28,7 +28,7 @@ const (
 	taken  // not at all: it has only to be deleted
 )
 
-// form is how e is pushed now.
+// form returns how e is pushed now.
 func (f forwards) form(e store.Entry) form {
 	n := f[e.Buffer]
 	switch {

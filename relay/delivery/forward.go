@@ -18,17 +18,17 @@ import (
 //
 // From store.Forward's Until on, the entry is an ordinary one, and goes out as an event.
 //
-// Decided: How often a forward was written is known in memory only, for a commit per push would double what an
-// interaction costs. One that an earlier run of the program accepted counts as written once, whether it was or not: so
-// kill -9, as often as it happens, brings at most one more push. The entry is deleted after its second push, not
-// before: a kill in between, which takes milliseconds, brings it a third time, and never loses it.
+// Decided: The number of times that a forward was written is kept in memory only, because a commit per push would
+// double what an interaction costs. A forward that an earlier run of the program accepted counts as written once,
+// whether it was or not: so kill -9, however often it happens, causes at most one more push. The entry is deleted after
+// its second push, not before: a kill in between, which takes milliseconds, brings it a third time, and never loses it.
 
 const (
 	// forwardLife is how long a session must live on after a forward was written to it.
 	forwardLife = 30 * time.Second
 	// maxPushes is how often a forward is written.
 	maxPushes = 2
-	// dropTime bounds the deletion of what nobody acknowledged.
+	// dropTime bounds the deletion of entries that nobody acknowledged.
 	dropTime = 10 * time.Second
 )
 
@@ -36,7 +36,7 @@ const (
 // forward. A forward that an earlier run of the program left waits for the window. lane.mu must be held.
 func (p *Pump) peekLocked() bool { return p.lane.ahead > p.last && p.ordinary <= p.last }
 
-// lookBackLocked has p read the buffer again from the forward of that sequence on. lane.mu must be held.
+// lookBackLocked makes p read the buffer again from the forward of that sequence on. lane.mu must be held.
 func (p *Pump) lookBackLocked(seq uint64) {
 	p.said++ // so that a read that is under way does not count
 	p.last, p.ordinary, p.dry = min(p.last, seq-1), 0, 0
@@ -101,7 +101,7 @@ func (p *Pump) left(id relay.BufferID, written bool) {
 	}
 }
 
-// liveLocked has the forward at i count as taken once the session has lived long enough. lane.mu must be held.
+// liveLocked makes the forward at i count as taken once the session has lived long enough. lane.mu must be held.
 func (p *Pump) liveLocked(i int) {
 	e := &p.flight.entries[i]
 	if id := e.id; slices.Contains(p.lane.pumps, p) {
@@ -110,8 +110,8 @@ func (p *Pump) liveLocked(i int) {
 	}
 }
 
-// lived has a forward count as taken, forwardLife after it was written, if the gateway still answers. If it does not, the
-// wait begins anew.
+// lived makes a forward count as taken, forwardLife after it was written, if the gateway still answers. If it does not,
+// the wait begins anew.
 func (p *Pump) lived(id relay.BufferID) {
 	l := p.lane
 	l.mu.Lock()
@@ -135,7 +135,7 @@ func (p *Pump) lived(id relay.BufferID) {
 	})
 }
 
-// settleLocked has the entry deleted if it is a forward that counts as taken. lane.mu must be held.
+// settleLocked starts the deletion of the entry if it is a forward that counts as taken. lane.mu must be held.
 func (p *Pump) settleLocked(id relay.BufferID) {
 	l := p.lane
 	i, n := p.flight.index(id), l.forwards[id]

@@ -7,20 +7,20 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// What one person said in a row while it waited is given as one event: an agent that reads it whole answers once, where
-// one that gets it in pieces is interrupted by each. Nothing is waited for: what is there when the pump takes the next
-// entry is joined to it. In the buffer they stay the entries that they are, and nothing is stored of the join, so that
-// after a crash the one in doubt may come again with more.
+// Several messages that one person sent in a row, and that wait, are given as one event: an agent that reads them whole
+// answers once, while each further piece would interrupt it. The pump does not wait for more: it joins to the next
+// entry what is there when it takes that. In the buffer they stay separate entries, and the join is not stored. So
+// after a crash the entry in doubt may come again with more joined to it.
 
 const (
 	// maxJoined is how many entries are given as one event.
 	maxJoined = 50
-	// lonely is how many sessions may have ended with an entry in flight before it comes by itself: so the one that its
-	// gateways die of is found, and only that one is buried.
+	// lonely is after how many sessions that ended with an entry in flight the entry comes alone. So the one that kills
+	// its gateways is found, and only that one is buried.
 	lonely = 2
 )
 
-// add makes next a part of e, if they are one event.
+// add joins next to e, if the two can be one event.
 func (p *Pump) add(ctx context.Context, e *load, next store.Entry) bool {
 	whole := next.Event != nil
 	if !p.out.join(&e.Entry, &next) {
@@ -34,7 +34,7 @@ func (p *Pump) add(ctx context.Context, e *load, next store.Entry) bool {
 	return true
 }
 
-// join adds to e what follows it in its conversation.
+// join adds to e the entries that follow it in its conversation.
 func (p *Pump) join(ctx context.Context, e *load) error {
 	for p.out.Join != nil && len(e.parts) < maxJoined && e.Forward == nil && p.joins(e.Entry) {
 		next, ok, err := p.following(ctx, e)
@@ -60,7 +60,7 @@ func (p *Pump) joins(e store.Entry) bool {
 	return e.Deaths < lonely && e.Buffer.Seq > p.single && !p.flight.knows(e.Buffer)
 }
 
-// following is the entry behind e: of those that wait with it, or in the lane.
+// following returns the entry behind e: from those that wait with it, or from the lane.
 func (p *Pump) following(ctx context.Context, e *load) (next store.Entry, ok bool, err error) {
 	if e.waited {
 		return p.followingWaiting(ctx, e)
@@ -68,7 +68,7 @@ func (p *Pump) following(ctx context.Context, e *load) (next store.Entry, ok boo
 	return p.from(ctx, e.Buffer.Seq+1)
 }
 
-// from is the first entry of the lane from seq on, before which all was looked at.
+// from returns the first entry of the lane from seq on. The pump has looked at all entries before seq.
 func (p *Pump) from(ctx context.Context, seq uint64) (next store.Entry, ok bool, err error) {
 	l := p.lane
 	l.mu.Lock()

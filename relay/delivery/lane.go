@@ -2,8 +2,8 @@
 // Pump per session. "Live" is a short buffer, "away" is a buffer without a pump, and a crash, a
 // reconnect and a sleep are the same case: a live path beside the buffer would race with it.
 //
-// It does not append (the hub does, for all instances of a batch at once), does not know how a
-// frame is spelled, and starts no goroutine but through whoever starts a pump. A pump that waits has none.
+// It does not append (the hub does, for all instances of a batch at once), does not know the format of a frame, and
+// starts a goroutine only through the caller that starts a pump. A waiting pump has no goroutine.
 //
 // Invariants:
 //
@@ -11,9 +11,9 @@
 //     as taken (see forward.go).
 //  2. At most one pump of a lane pushes at a time: a new one waits until the previous returned.
 //  3. Within one pump, entries of a conversation are pushed in the order of their sequence, each once; after a Resume
-//     those in flight come once more, in their order, before any other. What waits for its turn (turn.go), or for the
-//     session to take it, holds up nobody but what is behind it in its conversation. An urgent entry and a forward
-//     overtake it.
+//     those in flight come once more, in their order, before any other. An entry that waits for its turn (turn.go), or
+//     for the session to take it, holds up only the entries behind it in its conversation. An urgent entry and a
+//     forward overtake it.
 //  4. An acknowledgement counts only for an entry in flight on the lane's newest pump.
 //  5. Nothing is pushed again on a timer: only a new pump, or a Resume, makes an unacknowledged
 //     entry due.
@@ -25,7 +25,7 @@
 //  10. An entry that is being settled is not in flight. A flip, a stop and the end of the session end its wait at
 //     once, and it is settled anew.
 //  11. Several entries that are given as one event (join.go) are acknowledged together, under the id of the newest, in
-//     one commit. In the buffer they stay entries each, and a death that may be of any of them buries none.
+//     one commit. In the buffer they stay separate entries, and a death that any of them may have caused buries none.
 //
 // A pump that waits takes the entry it is told of from memory, if that is the very next one; every other
 // entry is read from the buffer, and nothing is read when nothing was appended.
@@ -59,7 +59,7 @@ type Options struct {
 	Log    *slog.Logger // nil means discard
 }
 
-// Lane is one instance's way out of the buffer. All methods: any goroutine.
+// Lane is one instance's way out of the buffer. Its methods may be called from any goroutine.
 type Lane struct {
 	// Set once, by NewLane.
 	inst   relay.InstanceID
@@ -73,8 +73,8 @@ type Lane struct {
 	pumps   []*Pump       // the first has the lease, the others wait for it
 	newest  *Pump         // the pump that has the lease, or had it last; nil before the first
 	told    uint64        // the newest sequence that Grown or Appended named
-	offered []store.Entry // what the pump that waits is to take, at most as many as may be in flight
-	// deleting is how many deletions are being committed, of whichever pump.
+	offered []store.Entry // for the waiting pump to take, at most as many as may be in flight
+	// deleting counts the deletions that are being committed, of any pump.
 	deleting int
 	forwards forwards
 	ahead    uint64 // the newest sequence of a forward that Appended named; at most told
@@ -86,14 +86,14 @@ func NewLane(inst relay.InstanceID, buf Buffer, o Options) *Lane {
 	return &Lane{inst: inst, buf: buf, window: max(1, o.Window), log: log, changed: make(chan struct{})}
 }
 
-// Grown says that the entry of that sequence was appended and committed; 0: that some were. It never blocks.
+// Grown says that the entry of that sequence was appended and committed; 0: that several were. It never blocks.
 func (l *Lane) Grown(seq uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.grownLocked(seq)
 }
 
-// Appended is Grown for whoever has the entry at hand, as the buffer holds it.
+// Appended is Grown for a caller that has the entry at hand, as the buffer holds it.
 func (l *Lane) Appended(e store.Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,7 +119,7 @@ func (l *Lane) grownLocked(seq uint64) {
 	l.changedLocked()
 }
 
-// changedLocked has everyone who waits for the lane to change look again. l.mu must be held.
+// changedLocked makes everyone who waits for the lane to change look again. l.mu must be held.
 func (l *Lane) changedLocked() {
 	if l.waiters > 0 {
 		close(l.changed)
@@ -130,7 +130,7 @@ func (l *Lane) changedLocked() {
 	}
 }
 
-// until waits for cond, which is asked with l.mu held, or for the end of ctx, whose error it returns.
+// until waits for cond, which is called with l.mu held, or for the end of ctx, whose error it returns.
 func (l *Lane) until(ctx context.Context, cond func() bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,19 +10,19 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// task is what a pump does next.
+// task is a pump's next step.
 type task int
 
 const (
 	none    task = iota // it waits
-	again               // push what is due once more
+	again               // push once more what is due
 	release             // push what waited for its turn
 	take                // push the entry that was offered
 	look                // read the buffer behind last
 )
 
-// taskLocked is what p is to do now: nothing without the lease, or while an acknowledgement that came to
-// another pump in time is on its way to the disk. lane.mu must be held.
+// taskLocked returns p's next step. It is nothing without the lease, or while an acknowledgement that another pump got
+// in time is on its way to the disk. lane.mu must be held.
 func (p *Pump) taskLocked() task {
 	l := p.lane
 	open := p.flight.ordinary() < l.window
@@ -44,7 +44,7 @@ func (p *Pump) taskLocked() task {
 	return none
 }
 
-// next looks at one entry, if there is one, and pushes it, with what is joined to it, unless it is to wait.
+// next looks at one entry, if there is one, and pushes it, with the entries joined to it, unless it has to wait.
 func (p *Pump) next(ctx context.Context, t task) (err error) {
 	l := p.lane
 	defer func() {
@@ -120,7 +120,7 @@ func (p *Pump) poisoned(ctx context.Context, e *load, why error) error {
 	return nil
 }
 
-// find is the entry that the task is about; ok is false when there is none.
+// find returns the entry for the task; ok is false if there is none.
 func (p *Pump) find(ctx context.Context, t task) (e *load, ok bool, err error) {
 	switch t {
 	case again:
@@ -147,14 +147,14 @@ func (p *Pump) find(ctx context.Context, t task) (e *load, ok bool, err error) {
 		p.dry = 0
 		l.forwards.forget(after, found.Buffer.Seq)
 	case p.said == p.knew:
-		p.last = max(p.last, told) // all of that is gone
+		p.last = max(p.last, told) // all these entries are gone
 		l.forwards.forget(after, math.MaxUint64)
 	}
 	return newLoad(found), ok && err == nil, err
 }
 
-// findAgain is what is to be pushed once more after a Resume. What is not all there any more is not: what is left of it
-// waits like others.
+// findAgain returns the next entry to push once more after a Resume. If parts of it are gone it is not pushed again:
+// the remaining parts wait like others.
 func (p *Pump) findAgain(ctx context.Context) (e *load, ok bool, err error) {
 	l := p.lane
 	l.mu.Lock()
@@ -242,7 +242,7 @@ func (p *Pump) repeat(e *load) bool {
 	if as == asEvent && e.Event != nil && p.out.Settle != nil {
 		return false // as in enter
 	}
-	if f.due = false; as == taken || as == notNow { // by an earlier session, whose writer was slow
+	if f.due = false; as == taken || as == notNow { // pushed by an earlier session, whose writer was slow
 		p.settleLocked(id)
 		return false
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// ErrPoison is what push wraps when the entry can never become a frame.
+// ErrPoison is wrapped by push if the entry can never become a frame.
 var ErrPoison = errors.New("entry cannot be encoded")
 
 // Outlet is what a pump needs of its session.
@@ -23,28 +23,29 @@ type Outlet struct {
 	// was dropped and never will be.
 	Push func(ctx context.Context, e store.Entry, left func(written bool)) error
 	// Settle makes an entry that holds its event ready for Push: it sets the frame. It is called like Push, before the
-	// entry is in flight, and may wait; ctx ends with a Flip, too, and then what it did is dropped. An error otherwise,
-	// or a panic, buries the entry. nil: entries that hold their event are pushed as they are.
+	// entry is in flight, and may wait; ctx ends with a Flip, too, and then its work is dropped. Any other error, or a
+	// panic, buries the entry. nil: entries that hold their event are pushed as they are.
 	Settle func(ctx context.Context, e *store.Entry) error
-	// Join makes next a part of e, which is then given as one event, under next's id: it sets e's event. False: they are
-	// no one event, and e is as before. It is called like Push, and does not wait; nil: nothing is joined.
+	// Join joins next to e. The two are then given as one event, under next's id, and Join sets e's event. False: they
+	// cannot be one event, and e is unchanged. It is called like Push, and does not wait; nil: nothing is joined.
 	Join func(e *store.Entry, next store.Entry) bool
-	// Where tells in which conversation an entry is said, and how. An urgent one ends a turn or answers its question.
-	// Only those of programs are patient, following or interrupting. It is called like Push; nil: in none.
+	// Where returns an entry's conversation and its manner. An urgent entry ends a turn or answers its question. Only
+	// entries of programs are patient, following or interrupting. It is called like Push; nil: in no conversation.
 	Where func(ctx context.Context, e store.Entry) (Conversation, Manner)
-	// Takes tells whether the session takes the entry now; nil: it takes all. One that it does not take stays in the
-	// buffer, and those behind it are pushed. It is called like Push. When a no becomes a yes, Anew must be called.
+	// Takes reports whether the session takes the entry now; nil: it takes all. An entry that it does not take stays in
+	// the buffer, and those behind it are pushed. It is called like Push. When a no becomes a yes, Anew must be called.
 	Takes func(ctx context.Context, e store.Entry) bool
-	// Answers asks the gateway for a sign of life, by which forwards count as taken; nil: it lives for as long as the pump.
+	// Answers asks the gateway for a sign of life, after which forwards count as taken; nil: the gateway lives as long
+	// as the pump.
 	Answers func(ctx context.Context) bool
-	// Types tells whether the gateway types while it works; nil: it does. It does not block.
+	// Types reports whether the gateway types while it works; nil: it does. It does not block.
 	Types func() bool
 	// Taken is called for every entry that the gateway has taken, after the commit and before its place in the window
 	// is free; nil: nobody wants to know.
 	Taken func(context.Context, store.About)
 }
 
-// outlet is an Outlet that lacks nothing, and whose panics are errors.
+// outlet is an Outlet whose functions are all set, and whose panics are errors.
 type outlet struct {
 	Outlet
 	log *slog.Logger
@@ -71,7 +72,7 @@ func newOutlet(o Outlet, log *slog.Logger) outlet {
 	return outlet{o, log}
 }
 
-// guarded is what do returns about an entry, with a panic turned into poison: the one place where this package recovers.
+// guarded calls do for an entry, and turns a panic into poison: only here this package recovers.
 func (o outlet) guarded(of relay.BufferID, do func() error) (err error) {
 	defer func() {
 		v := recover()
@@ -104,7 +105,7 @@ func (o outlet) join(e, next *store.Entry) (joined bool) {
 	return joined
 }
 
-// where is Outlet.Where, guarded: what cannot be read waits for nobody.
+// where is Outlet.Where, guarded: an unreadable entry does not wait.
 func (o outlet) where(ctx context.Context, e *store.Entry) (c Conversation, how Manner) {
 	_ = o.guarded(e.Buffer, func() error {
 		c, how = o.Where(ctx, *e)
@@ -114,7 +115,7 @@ func (o outlet) where(ctx context.Context, e *store.Entry) (c Conversation, how 
 	return c, how
 }
 
-// takes is Outlet.Takes, guarded: what cannot be read is pushed, and buried then.
+// takes is Outlet.Takes, guarded: an unreadable entry is pushed, and then buried.
 func (o outlet) takes(ctx context.Context, e *store.Entry) bool {
 	taken := true
 	_ = o.guarded(e.Buffer, func() error {

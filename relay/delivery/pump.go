@@ -20,7 +20,7 @@ type Pump struct {
 
 	// Guarded by lane.mu.
 	last     uint64 // sequence of the entry looked at last; everything behind it is still to be looked at
-	dry      uint64 // from this sequence on there is nothing but what the lane was told of since; 0: who knows
+	dry      uint64 // from this sequence on there are only entries of which the lane was told since; 0: not known
 	ordinary uint64 // the entry behind last is no forward, if its sequence is this; see peekLocked
 	single   uint64 // up to this sequence nothing is joined, for it could not be pushed as one
 	said     int    // how often p was told to look back
@@ -54,8 +54,8 @@ func (l *Lane) NewPump(o Outlet) *Pump {
 	return p
 }
 
-// Anew says that the session takes more than before: what was passed over is looked at again, and all that has gathered
-// is backlog. It never blocks.
+// Anew says that the session takes more than before. Entries that were passed over are looked at again, and everything
+// that has gathered is backlog. It never blocks.
 func (p *Pump) Anew() {
 	p.lane.mu.Lock()
 	defer p.lane.mu.Unlock()

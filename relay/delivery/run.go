@@ -15,11 +15,11 @@ import (
 // entry in flight is then not charged with a death.
 var ErrShutdown = errors.New("the connector is stopping")
 
-// Start has p pump, once the lane's previous pump is over, until ctx ends or the store or push fails. It returns at
-// once; over is called at the end, with the failure, or nil when ctx ended. run starts a goroutine; p has one at a
-// time, and only while it has something to do. If the session ended with entries in flight, the one pushed first, with all
-// that was joined to it, is charged with a death, for it may have killed its gateway, unless the session was flipped, an
-// Ack failed, or the cause of ctx is ErrShutdown.
+// Start makes p pump, once the lane's previous pump is over, until ctx ends or the store or push fails. It returns at
+// once; over is called at the end, with the failure, or nil if ctx ended. run starts a goroutine; p has one at a time,
+// and only while it has work. If the session ended with entries in flight, the one pushed first, with everything that
+// was joined to it, is charged with a death, because it may have killed its gateway. It is not charged if the session
+// was flipped, an Ack failed, or the cause of ctx is ErrShutdown.
 func (p *Pump) Start(ctx context.Context, run func(func()), over func(error)) {
 	p.ctx, p.run, p.over = ctx, run, over
 	l := p.lane
@@ -107,9 +107,9 @@ func (p *Pump) endLocked(err error) {
 // deathTime bounds the bookkeeping after a session died.
 const deathTime = 5 * time.Second
 
-// die charges what was pushed first of what is in flight with a death after the session ended, unless it is excused. Of
-// several messages that were given as one, nobody knows which the gateway died of: all are charged, and from the second
-// death on each comes by itself.
+// die charges the first of the entries in flight with a death after the session ended, unless it is excused. If several
+// messages were given as one, nobody knows which of them killed the gateway: all are charged, and from the second death
+// on each comes alone.
 func (p *Pump) die(ctx context.Context) error {
 	l := p.lane
 	l.mu.Lock()

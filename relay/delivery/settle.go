@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// An entry that holds its event is settled before it is pushed: what its gateway reads of it is known only then, and may
-// be worth waiting for. Meanwhile it is not in flight: nobody can acknowledge it, and the end of the session is not laid
-// to it. Those behind it wait, for they come after it.
+// An entry that holds its event is settled before it is pushed: only then the gateway's view of it is known, which may
+// be worth waiting for. Meanwhile the entry is not in flight: nobody can acknowledge it, and the end of the session is
+// not charged to it. Entries behind it wait, because they come after it.
 
 // unsettled reports whether e is to be settled now: if it were ready, it would be pushed as an event.
 func (p *Pump) unsettled(e *load, t task) bool {
@@ -24,8 +24,8 @@ func (p *Pump) unsettled(e *load, t task) bool {
 	return !p.flight.knows(e.parts[0].id) && p.said == p.knew && p.flight.ordinary() < l.window
 }
 
-// settle has e made ready. ok is false if it is not to be pushed now: the pump was flipped or its session ended
-// meanwhile, or a part of e has left the buffer.
+// settle makes e ready for the push. ok is false if it must not be pushed now: the pump was flipped or its session
+// ended meanwhile, or a part of e has left the buffer.
 func (p *Pump) settle(ctx context.Context, e *load) (ok bool, err error) {
 	l := p.lane
 	settling, cancel := context.WithCancel(ctx)

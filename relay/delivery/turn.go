@@ -9,21 +9,21 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// A gateway runs one turn of a conversation at a time. An entry that comes during a turn interrupts it, and gateways of August
-// 2026 lose a message over that now and then. A person who writes during a turn wants to interrupt it. Backlog should not,
-// and neither should what a program hands over: such an entry waits until its conversation's turn is over. What people say
-// there meanwhile queues behind it. Other conversations are not held up. In a group a gateway may keep a session for each
-// person, but we cannot tell whether it does, so all turns of a group follow one another.
+// A gateway runs one turn of a conversation at a time. An entry that arrives during a turn interrupts it, and gateways
+// of August 2026 sometimes lose a message then. A person who writes during a turn wants to interrupt it. Backlog should
+// not, and a program's message should not either: such an entry waits until its conversation's turn is over. Messages
+// of people there queue behind it. Other conversations are not held up. In a group a gateway may keep a session for
+// each person, but we cannot tell whether it does, so all turns of a group follow one another.
 //
 // Waiting entries are kept by their sequences: each is looked at once, however many there are, and read again when its time
 // has come. Entries that the session does not take wait in the same way. Urgent ones wait apart from the others, for the
 // session may take them earlier.
 
 const (
-	// turnEnds is how long nothing more must be heard after a sign that usually ends a turn: a gateway that goes on with it
+	// turnEnds is how long the gateway must be silent after a sign that usually ends a turn: a gateway that continues
 	// types every two seconds.
 	turnEnds = 3 * time.Second
-	// turnSilent is how long a turn goes on without a sign of life.
+	// turnSilent is how long a turn lasts without a sign of life.
 	turnSilent = 45 * time.Second
 	// turnMost is the longest that anything waits for a turn.
 	turnMost = 10 * time.Minute
@@ -64,7 +64,7 @@ type waiting struct {
 	forward bool
 }
 
-// turns holds the entries that wait for a turn, and what is known of the turns that run. The lane's lock guards it.
+// turns holds the entries that wait for a turn, and what is known about the turns that run. The lane's lock guards it.
 type turns struct {
 	// Set once, by NewPump.
 	mu    sync.Locker // the lane's
@@ -72,7 +72,7 @@ type turns struct {
 	types func() bool // the gateway types while a turn goes on
 
 	talks map[Conversation]*talk
-	ready []Conversation // those of talks whose oldest waiting entry may be pushed
+	ready []Conversation // conversations whose oldest waiting entry may be pushed
 	since time.Time      // entries accepted before are backlog
 }
 
@@ -111,7 +111,7 @@ func (u *turns) startTimer(c Conversation, t *talk) {
 	t.turn = turn
 }
 
-// end ends the conversation's turn: what waits there may be pushed.
+// end ends the conversation's turn: entries that wait there may be pushed.
 func (u *turns) end(c Conversation) {
 	if t := u.talks[c]; t != nil {
 		t.stopTimer()
@@ -120,7 +120,7 @@ func (u *turns) end(c Conversation) {
 	}
 }
 
-// stopTimer stops the timer, if there is one: no turn runs any more.
+// stopTimer stops the timer, if there is one: the turn is over.
 func (t *talk) stopTimer() {
 	if t.turn != nil {
 		t.turn.Stop()
@@ -128,7 +128,7 @@ func (t *talk) stopTimer() {
 	}
 }
 
-// talk returns the conversation's talk, which it makes if there is none.
+// talk returns the conversation's talk, and makes it if there is none.
 func (u *turns) talk(c Conversation) *talk {
 	t := u.talks[c]
 	if t == nil {
@@ -172,19 +172,19 @@ func (u *turns) place(e *load, c Conversation, how Manner, as form) (behind bool
 	return t != nil && (patient || event && how == Live && len(t.waiting) > 0)
 }
 
-// wait adds w to what waits, unless it is there already: an entry may be looked at twice.
+// wait adds w to the waiting entries, unless it is among them: an entry may be looked at twice.
 func (t *talk) wait(w waiting) {
 	if i, there := t.find(w.seq); !there {
 		t.waiting = slices.Insert(t.waiting, i, w)
 	}
 }
 
-// find returns where in t.waiting the entry of that sequence is, or would be.
+// find returns the index in t.waiting at which the entry of that sequence is, or would be.
 func (t *talk) find(seq uint64) (int, bool) {
 	return slices.BinarySearchFunc(t.waiting, seq, func(w waiting, seq uint64) int { return cmp.Compare(w.seq, seq) })
 }
 
-// taken removes entries of the conversation from what waits.
+// taken removes entries of the conversation from those that wait.
 func (u *turns) taken(c Conversation, parts []part) {
 	t := u.talks[c]
 	if t == nil {
@@ -203,8 +203,8 @@ func (u *turns) taken(c Conversation, parts []part) {
 // lane has no time yet: it has just been accepted.
 func (u *turns) backlog(e store.Entry) bool { return !e.At.IsZero() && e.At.Before(u.since) }
 
-// next returns the ready conversation with the oldest waiting entry. open says that the window has room; if it has none, only
-// a forward can be next.
+// next returns the ready conversation with the oldest waiting entry. open: the window has room; without room, only a
+// forward can be next.
 func (u *turns) next(open bool) (due Conversation, ok bool) {
 	var oldest uint64
 	for _, c := range u.ready {

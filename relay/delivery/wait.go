@@ -8,14 +8,14 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Heard says what the gateway did in the conversation. It never blocks.
+// Heard reports the gateway's sign in the conversation. It never blocks.
 func (p *Pump) Heard(c Conversation, sign Sign) {
 	p.lane.mu.Lock()
 	defer p.lane.mu.Unlock()
 	p.turns.heard(c, sign)
 }
 
-// waits has e wait if it cannot be pushed yet, and reports whether it does.
+// waits makes e wait if it cannot be pushed yet, and reports whether it does.
 func (p *Pump) waits(ctx context.Context, e *load) bool {
 	l, taken := p.lane, p.out.takes(ctx, &e.Entry)
 	l.mu.Lock()
@@ -37,7 +37,7 @@ func (p *Pump) waits(ctx context.Context, e *load) bool {
 	return true
 }
 
-// findWaiting is the entry that waited longest of those that need not wait any more.
+// findWaiting returns the entry that has waited longest among those that may now be pushed.
 func (p *Pump) findWaiting(ctx context.Context) (e *load, ok bool, err error) {
 	l := p.lane
 	l.mu.Lock()
@@ -75,7 +75,7 @@ func (p *Pump) findWaiting(ctx context.Context) (e *load, ok bool, err error) {
 	return e, taken, nil
 }
 
-// asideLocked has what was joined wait once more, each by itself. lane.mu must be held.
+// asideLocked makes joined entries wait again, each by itself. lane.mu must be held.
 func (p *Pump) asideLocked(e *load) {
 	p.flight.remove(e.Buffer)
 	if len(e.parts) == 1 {
@@ -89,7 +89,8 @@ func (p *Pump) asideLocked(e *load) {
 	p.turns.tidy(e.where, t)
 }
 
-// followingWaiting is the entry behind e that waits with it; behind the last of them, what was not looked at yet.
+// followingWaiting returns the entry behind e that waits with it; behind the last of them, the entries of the
+// conversation that were not looked at yet.
 func (p *Pump) followingWaiting(ctx context.Context, e *load) (next store.Entry, ok bool, err error) {
 	l := p.lane
 	for {

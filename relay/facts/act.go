@@ -64,7 +64,7 @@ func (fs *Facts) Act(ctx context.Context, i relay.InstanceID, p platforms.Bot, c
 	return f, err
 }
 
-// talkFacts are the facts that a conversation speaks for, but for who sees its chat.
+// talkFacts returns the facts that follow from a conversation, except who sees its chat.
 func (fs *Facts) talkFacts(ctx context.Context, c store.Conversation) (gate.ActFacts, error) {
 	bound, err := fs.Bound(ctx, c.Instance, c.Bot.Platform, c.By)
 	return gate.ActFacts{Now: time.Now(), Conversation: true, ConversationAt: c.LastAt, JustificationStands: bound}, err

@@ -1,5 +1,5 @@
-// Package facts gathers what decides who gets an event and who may act on a chat: from the database, and where it does not
-// say, from the networks. The gate decides by it. What cannot be learned counts as no.
+// Package facts gathers the facts that decide who gets an event and who may act on a chat: from the database and, where
+// it does not say, from the networks. The gate decides by them. A fact that cannot be learned counts as no.
 package facts
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Stored is what is stored that decides who gets an event and who may act on a chat. Each method takes a
-// few records by key or index, however many others there are; *store.DB has them.
+// Stored reads the stored facts that decide who gets an event and who may act on a chat. Each method reads a few
+// records by key or index, however many others there are. *store.DB implements it.
 type Stored interface {
 	Instances(ctx context.Context, ids ...relay.InstanceID) ([]store.Instance, error)
 	Bindings(ctx context.Context, f store.BindingFilter) ([]store.Binding, error)
@@ -32,21 +32,21 @@ type Facts struct {
 	Visible visibility.Cache
 }
 
-// Conversation is what is stored about the instance and the chat; false when no event of the chat was delivered to it.
+// Conversation returns the record about the instance and the chat; false if no event of the chat was delivered to it.
 func (fs *Facts) Conversation(ctx context.Context, i relay.InstanceID, c relay.Chat) (store.Conversation, bool, error) {
 	return store.First(fs.Conversations(ctx, store.ConversationFilter{Instance: i, Chat: c}))
 }
 
-// Covering is the grant that covers the place; false when nobody holds it.
+// Covering returns the grant that covers the place; false if nobody holds it.
 func (fs *Facts) Covering(ctx context.Context, place relay.Place) (store.Grant, bool, error) {
 	return store.First(fs.Grants(ctx, store.GrantFilter{Covering: &place}))
 }
 
-// SomeWatchers is how many of the people linked to an instance are read at once.
+// SomeWatchers is how many of an instance's linked people are read at once.
 const SomeWatchers = 64
 
-// Watchers are the people linked to the instance of whom one must see c before a stranger's event there
-// reaches it: who was heard there last, and then all others, read a few at a time.
+// Watchers returns the people linked to the instance; one of them must see c before a stranger's event there reaches
+// it. The person heard there last comes first, and then all others, read a few at a time.
 func (fs *Facts) Watchers(ctx context.Context, i relay.InstanceID, c relay.Chat) iter.Seq2[relay.UserID, error] {
 	return func(yield func(relay.UserID, error) bool) {
 		talk, known, err := fs.Conversation(ctx, i, c)
@@ -85,8 +85,9 @@ func (fs *Facts) Bound(ctx context.Context, i relay.InstanceID, p relay.Platform
 	return len(bs) > 0, err
 }
 
-// DirectChat is the chat in which p reaches a person with those bindings: the one they linked themselves in, or, where a network
-// calls that by the person, theirs; empty: it is not known.
+// DirectChat returns the chat in which p reaches the user, who has the bindings bound: the chat of the direct message in
+// which they linked themselves or, on a network that names a direct chat by its user, the chat with the user's id. It
+// returns "" if neither is known.
 func DirectChat(p platforms.Bot, bound []store.Binding, user relay.UserID) (chat relay.ChatID) {
 	for _, b := range bound {
 		chat = cmp.Or(chat, b.DMChat)
@@ -99,8 +100,8 @@ func DirectChat(p platforms.Bot, bound []store.Binding, user relay.UserID) (chat
 	return chat
 }
 
-// direct are the bindings of the people whose direct messages with p the chat is: those to the instance, or
-// to all of them if i is empty.
+// direct returns the bindings of the people whose direct messages with p the chat is: those to the instance, or all of
+// them if i is empty.
 func (fs *Facts) direct(ctx context.Context, i relay.InstanceID, p platforms.Bot, chat relay.ChatID) ([]store.Binding, error) {
 	platform := p.ID().Platform
 	out, err := fs.Bindings(ctx, store.BindingFilter{Instance: i, Platform: platform, DMChat: chat})

@@ -1,15 +1,15 @@
-// Package fair shares what there is too little of: room for files, places for transfers, requests under way. It belongs to
-// tenants first and to their instances second. There is one rule: who has the least comes next, and who has the most gives
-// way first. So one alone may have all of it, and a share counts only while somebody else wants some.
+// Package fair shares what is scarce: room for files, places for transfers, requests under way. It belongs to tenants
+// first and to their instances second. There is one rule: whoever has the least comes next, and whoever has the most
+// gives way first. So one alone may have everything, and a share counts only while somebody else wants some.
 //
 // Invariants:
 //
-//  1. No more places are held than there are, and no more of an instance than it may hold.
-//  2. A place that comes free goes to the tenant that holds the fewest of those that wait and may have it; of that tenant to
-//     the instance that holds the fewest; then to the oldest.
-//  3. A place is asked back only while somebody waits who cannot have another: a slow one from whoever holds no less than
-//     the one that waits would then, and any, after some patience, from whoever holds more. So tenants that want places all
-//     the time end with equally many: of two, half each.
+//  1. No more places are held than exist, and no instance holds more than it may.
+//  2. A free place goes to the waiting tenant that holds the fewest and may have it; within that tenant to the instance
+//     that holds the fewest; then to the one that has waited longest.
+//  3. A place is asked back only while somebody waits who cannot have another one. A slow transfer gives way if its
+//     owner would then hold at least as many as the waiting one; any transfer gives way, after some patience, if its
+//     owner holds more. So tenants that always want places end with equally many: two get half each.
 package fair
 
 import (
@@ -18,13 +18,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Owner is whose share something counts against.
+// Owner is the tenant and instance whose share something counts against.
 type Owner struct {
 	Tenant   relay.TenantID
 	Instance relay.InstanceID
 }
 
-// Tally is how much everybody has, of whatever is counted. The zero value is nothing. It is not safe for concurrent use.
+// Tally is how much each owner has of something. The zero value is nothing. It is not safe for concurrent use.
 type Tally struct {
 	total     int64
 	tenants   map[relay.TenantID]int64 // never 0, as in instances
@@ -62,20 +62,21 @@ func add[K comparable](to map[K]int64, k K, n int64) {
 	}
 }
 
-// Total is how much all have.
+// Total returns how much all owners have.
 func (t *Tally) Total() int64 { return t.total }
 
-// Of is how much the tenant and the instance of o have.
+// Of returns how much the tenant and the instance of o have.
 func (t *Tally) Of(o Owner) (tenant, instance int64) { return t.tenants[o.Tenant], t.instances[o] }
 
-// Compare sorts who has less before who has more: by their tenants, then by their instances. With slices.MinFunc it finds
-// who comes next, in the order given if several have the same, and with slices.MaxFunc who gives way first.
+// Compare sorts owners with less before owners with more: by their tenants, then by their instances. With
+// slices.MinFunc it finds who comes next, in the order given if several have the same, and with slices.MaxFunc who
+// gives way first.
 func (t *Tally) Compare(a, b Owner) int {
 	return cmp.Or(cmp.Compare(t.tenants[a.Tenant], t.tenants[b.Tenant]), cmp.Compare(t.instances[a], t.instances[b]))
 }
 
-// Against compares what the holder has with what the taker would have with n more: above zero the holder has more, and may
-// be asked to give way. Of one tenant, the instances are compared; one compared with itself is 0.
+// Against compares what the holder has with what the taker would have with n more. Above zero the holder has more, and
+// may be asked to give way. Within one tenant it compares the instances; an instance compared with itself is 0.
 func (t *Tally) Against(holder, taker Owner, n int64) int {
 	switch {
 	case holder.Tenant != taker.Tenant:

@@ -13,16 +13,16 @@ const (
 	// A transfer is slow that moved less than slowest bytes a second in the last whole window.
 	slowest = 16 << 10
 	window  = 10 * time.Second
-	// patience is how long somebody waits before a place that is not slow is asked back: at a rate that is just not
-	// slow, whoever holds them would keep all places for as long as a transfer may take.
+	// patience is how long somebody waits before a place is asked back that is not slow: at a rate just above slow, the
+	// holders would keep all places for as long as a transfer may take.
 	patience = 3 * time.Second
-	// pressEvery is how often one that waits looks for a place to ask back.
+	// pressEvery is how often a waiting one looks for a place to ask back.
 	pressEvery = time.Second
-	// maxWaiting is how many of one instance wait: gateways move one file after the other.
+	// maxWaiting is how many requests of one instance may wait: gateways transfer one file after the other.
 	maxWaiting = 16
 )
 
-// ErrAskedBack is why the context of a place has ended that somebody else needed.
+// ErrAskedBack is the cause when the context of a place ends because somebody else needed the place.
 var ErrAskedBack = errors.New("others waited for its place")
 
 // Places bounds what runs at a time. Its methods may be called from any goroutine.
@@ -34,10 +34,10 @@ type Places struct {
 	tally   Tally      // of places: held and not asked back, or promised
 	held    []*Place   // until they are left
 	waiting []*Place   // the oldest first
-	pressed time.Time  // when all of them last looked for a place to ask back
+	pressed time.Time  // when they last looked for a place to ask back
 }
 
-// Place is one of them, or the wait for one. Its methods may be called from any goroutine.
+// Place is a place, or the wait for one. Its methods may be called from any goroutine.
 type Place struct {
 	// Set once.
 	places *Places
@@ -51,8 +51,8 @@ type Place struct {
 	judged     bool      // there was a window before
 	settled    bool
 	asked      bool   // back
-	heir       *Place // who gets it then; nil: whose turn it is
-	from       *Place // whose heir it is
+	heir       *Place // who gets it next; nil: the first in turn
+	from       *Place // the place that it will get
 }
 
 // NewPlaces makes all places, of which an instance has at most each.
@@ -66,7 +66,7 @@ func (p *Places) Try(o Owner) (*Place, bool) {
 	return l, p.takeLocked(l)
 }
 
-// Free is how many places nobody holds.
+// Free returns how many places nobody holds.
 func (p *Places) Free() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,8 +80,8 @@ func (p *Places) Compare(a, b Owner) int {
 	return p.tally.Compare(a, b)
 }
 
-// Enter waits for a place, at most so long and until ctx ends. With ok, the caller calls Leave once it is done, and ends soon
-// when the context ends that it is given: of one that is asked back, ErrAskedBack is the cause.
+// Enter waits for a place until the time within is over or ctx ends. If ok, the caller calls Leave when it is done. It
+// must end soon when the returned context ends: if the place was asked back, ErrAskedBack is the cause.
 func (p *Places) Enter(ctx context.Context, o Owner, within time.Duration) (_ context.Context, _ *Place, ok bool) {
 	hold, stop := context.WithCancelCause(ctx)
 	l := &Place{places: p, owner: o, since: time.Now(), in: make(chan struct{}), stop: stop}
@@ -148,7 +148,7 @@ func (p *Places) withdraw(l *Place) bool {
 	return true
 }
 
-// mayLocked reports whether o may have one of the places that are free. p.mu must be held.
+// mayLocked reports whether o may have one of the free places. p.mu must be held.
 func (p *Places) mayLocked(o Owner) bool {
 	_, own := p.tally.Of(o)
 	return len(p.held) < p.all && own < int64(p.each)
@@ -188,7 +188,7 @@ func (l *Place) Leave() {
 		p.holdLocked(l.heir)
 		return
 	}
-	for { // one that left may let in one of its own, and free a place that others may have
+	for { // one that left may let in another of its instance, and free a place for others
 		may := slices.DeleteFunc(slices.Clone(p.waiting), func(w *Place) bool { return !p.mayLocked(w.owner) })
 		if len(may) == 0 {
 			return
@@ -207,7 +207,7 @@ func (l *Place) Moved(n int) {
 	l.moved += int64(n)
 }
 
-// Settle says that all bytes are there: what is still to do waits for nobody, and the place is not asked back any more.
+// Settle says that all bytes have arrived: the rest waits for nobody, and the place is not asked back any more.
 func (l *Place) Settle() {
 	l.places.mu.Lock()
 	defer l.places.mu.Unlock()
@@ -248,7 +248,7 @@ func (p *Places) press() {
 	}
 }
 
-// pressLocked asks a place back for l, if there is one that should give way to it. p.mu must be held.
+// pressLocked asks a place back for l, if one should give way to it. p.mu must be held.
 func (p *Places) pressLocked(l *Place, now time.Time) {
 	v := p.givesWayLocked(l, now)
 	if v == nil {
@@ -261,7 +261,7 @@ func (p *Places) pressLocked(l *Place, now time.Time) {
 	v.stop(ErrAskedBack)
 }
 
-// givesWayLocked is the place that is to be asked back for l; nil: none. p.mu must be held.
+// givesWayLocked returns the place to ask back for l; nil: none. p.mu must be held.
 func (p *Places) givesWayLocked(l *Place, now time.Time) (gives *Place) {
 	_, own := p.tally.Of(l.owner)
 	impatient := now.Sub(l.since) >= patience

@@ -1,10 +1,10 @@
-// Package filename makes names of files safe: those that strangers gave files on a network, and those that gateways give
-// uploads. No name is ever a path here; what is made safe is what others do with it.
+// Package filename makes names of files safe: those that strangers gave to files on a network, and those that gateways
+// give to uploads. Here a name is never used as a path; the names are made safe for others.
 //
 // Invariants:
 //
 //  1. A name has no separators of paths, no control or invisible characters, and at most Max characters.
-//  2. Its extension follows the bytes: nothing that is no picture is called one.
+//  2. Its extension follows the bytes: only a picture gets the extension of a picture.
 //  3. A shown name cannot end the bracket that it stands in, nor begin a line.
 package filename
 
@@ -16,14 +16,14 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Max is how many characters a name has at most.
+// Max is how many characters a name may have.
 const Max = 255
 
-// maxExt is how long an extension is at most, with its dot; what is longer is part of the name.
+// maxExt is how long an extension may be, with its dot; a longer one is part of the name.
 const maxExt = 16
 
-// Clean is name without its folders and without characters that nobody sees or that turn the direction of writing. A
-// long one loses the end of its stem. It is empty if nothing of it is left.
+// Clean returns name without its folders and without characters that are invisible or turn the direction of writing. A
+// long name loses the end of its stem. It is empty if nothing is left.
 func Clean(name string) string {
 	if i := strings.LastIndexAny(name, `/\`); i >= 0 {
 		name = name[i+1:]
@@ -40,7 +40,8 @@ func Clean(name string) string {
 	return name
 }
 
-// FromHeader is the name that a gateway put into a header: UTF-8, or Latin-1 as Python's client sends it. It is clean.
+// FromHeader returns the name that a gateway put into a header: UTF-8, or Latin-1 as Python's client sends it. It is
+// clean.
 func FromHeader(raw string) string {
 	if !utf8.ValidString(raw) {
 		latin := make([]rune, len(raw))
@@ -52,7 +53,7 @@ func FromHeader(raw string) string {
 	return Clean(raw)
 }
 
-// Ext is name's extension, with its dot and as it is written; empty if it has none.
+// Ext returns name's extension, with its dot and as written; empty if it has none.
 func Ext(name string) string {
 	i := strings.LastIndexByte(name, '.')
 	if i < 0 || len(name)-i > maxExt || i == len(name)-1 || strings.ContainsRune(name[i:], ' ') {
@@ -61,8 +62,8 @@ func Ext(name string) string {
 	return name[i:]
 }
 
-// Fit is the clean name of a file with those facts, with an extension that fits them: "voice.oga" is "voice.ogg". One
-// without a name is called after its kind: "photo.jpg".
+// Fit returns the clean name of a file with those facts, with an extension that fits them: "voice.oga" is "voice.ogg".
+// A file without a name is called after its kind: "photo.jpg".
 func Fit(name string, f relay.FileFacts) string {
 	name = Clean(name)
 	if name == "" {
@@ -73,17 +74,17 @@ func Fit(name string, f relay.FileFacts) string {
 	switch {
 	case has == f.Ext, alias[has] == f.Ext && alias[has] != "" && !refused[has]:
 		return name
-	case own[has] || refused[has]: // it claims to be what it is not
+	case own[has] || refused[has]: // the name claims a type that the file does not have
 		return cut(strings.TrimSuffix(name, ext), cmp.Or(f.Ext, ".bin"))
 	case own[f.Ext]:
 		return cut(name, f.Ext)
 	case has == "" && f.Ext != "" && f.Ext != ".txt":
 		return cut(name, f.Ext)
 	}
-	return name // of text, an archive or what nobody knows, the name knows more
+	return name // for text, an archive or an unknown type, the name says more
 }
 
-// cut puts ext behind stem, of which as much is left as fits.
+// cut puts ext behind stem, and shortens stem to fit.
 func cut(stem, ext string) string {
 	if r := []rune(stem); len(r)+len(ext) > Max {
 		stem = string(r[:Max-len(ext)])
@@ -91,7 +92,7 @@ func cut(stem, ext string) string {
 	return cmp.Or(stem, string(relay.TypeDocument)) + ext
 }
 
-// own are the extensions that promise bytes which can be told: a file has one only if it is that.
+// own are the extensions of types that can be recognised by their bytes: only a file of that type may have one.
 var own = set(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".gif", ".webp", ".mp4", ".m4v", ".webm", ".ogg", ".oga", ".opus", ".ogv",
 	".mp3", ".m4a", ".m4b", ".wav", ".flac", ".aac", ".avi", ".mov", ".mkv", ".mka", ".pdf", ".heic", ".heif", ".avif", ".tif", ".tiff",
 	".gz", ".tgz", ".tgs", ".7z", ".rar", ".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp", ".epub", ".3gp", ".amr", ".aif", ".aiff")
@@ -102,7 +103,7 @@ var alias = map[string]string{
 	".tgs": ".gz", ".heif": ".heic", ".mpeg": ".mpg", ".aiff": ".aif", ".3g2": ".3gp", ".spx": ".ogg",
 }
 
-// refused are true but serve nobody: gateways do not transcribe them.
+// refused are extensions that are right but replaced all the same, because gateways do not transcribe files with them.
 var refused = set(".oga", ".opus", ".spx")
 
 func set(names ...string) map[string]bool {

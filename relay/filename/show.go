@@ -6,8 +6,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Show is text from outside as it may stand between brackets in a line of ours: in one line, with no brackets and no
-// characters that nobody sees.
+// Show prepares text from outside to stand between brackets in a line of ours: in one line, without brackets and
+// invisible characters.
 func Show(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch r {
@@ -20,13 +20,13 @@ func Show(text string) string {
 	}, relay.Shown(text))
 }
 
-// Disposition is a Content-Disposition header that names a clean name. The one in ASCII comes last: gateways take the
-// extension from what follows the first "filename=".
+// Disposition returns a Content-Disposition header with a clean name. The ASCII form comes last: gateways take the
+// extension from the text after the first "filename=".
 func Disposition(name string) string {
 	return "attachment; filename*=UTF-8''" + percent(name) + `; filename="` + ASCII(name) + `"`
 }
 
-// ASCII is a name that every header can carry, with the same extension if that is ASCII.
+// ASCII returns a name that every header can carry, with the same extension if that is ASCII.
 func ASCII(name string) string {
 	ext := Ext(name)
 	for _, r := range ext[min(1, len(ext)):] {

@@ -1,6 +1,6 @@
 package finding
 
-// HC3xx: the data folder and what is in it.
+// HC3xx: the data folder and its content.
 var (
 	DataMissing    = kind("HC301", Warning, "It holds the gateways and their linked people; a server that starts now begins with none.")
 	DataUnwritable = kind("HC302", Fault, "No message can be stored, so none is accepted.")

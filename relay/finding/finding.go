@@ -1,6 +1,5 @@
-// Package finding is the vocabulary of what is found wrong: each kind has a code that never changes, how bad it is, and
-// what it means for people's messages. Whoever looks (a platform, the service, doctor) says what they saw, and where it is
-// mended.
+// Package finding is the vocabulary of faults: each kind has a code that never changes, a severity, and what it means
+// for people's messages. The finder (a platform, the service, doctor) adds what it saw, and how to fix it.
 //
 // Invariants:
 //
@@ -24,13 +23,13 @@ const (
 	Notice    Severity = "notice"    // nothing is wrong, and it is worth knowing
 )
 
-// Finding is one thing that is wrong.
+// Finding is one fault, or one thing worth knowing.
 type Finding struct {
 	Code     string   `json:"code"` // "HC101"
 	Severity Severity `json:"severity"`
-	About    string   `json:"about,omitempty"` // the bot, gateway, file or address; empty: the program as a whole
-	Name     string   `json:"name,omitempty"`  // what people call that; empty: the same
-	What     string   `json:"what"`            // what was seen, in words that can go on: no capital, no full stop
+	About    string   `json:"about,omitempty"` // the bot, gateway, file or address; empty: the whole program
+	Name     string   `json:"name,omitempty"`  // its name for people; empty: the same
+	What     string   `json:"what"`            // what was seen, as the middle of a sentence: no capital, no full stop
 	Why      string   `json:"why"`             // one sentence: what it means for people's messages
 	Fix      string   `json:"fix"`             // a command and nothing else, or words, with commands in `backticks`
 }
@@ -45,12 +44,12 @@ type Kind struct {
 	Why      string
 }
 
-// Of is a finding of this kind.
+// Of returns a finding of this kind.
 func (k *Kind) Of(about, what, fix string) Finding {
 	return Finding{Code: k.Code, Severity: k.Severity, About: about, What: what, Why: k.Why, Fix: fix}
 }
 
-// Alone is a list of one finding of this kind.
+// Alone returns a list of one finding of this kind.
 func (k *Kind) Alone(about, what, fix string) (l List) {
 	l.Add(k, about, what, fix)
 	return l
@@ -71,23 +70,23 @@ func kind(code string, s Severity, why string) *Kind {
 	return k
 }
 
-// All are the kinds, by code.
+// All returns the kinds, by code.
 func All() []*Kind {
 	all := slices.Clone(kinds)
 	slices.SortFunc(all, func(a, b *Kind) int { return cmp.Compare(a.Code, b.Code) })
 	return all
 }
 
-// Sort puts the worst first; what is equally bad stands by code, then by what it is about. That there is no bot comes
-// before all: no message can be lost then, and much of the rest follows from it.
+// Sort puts the worst first; equally bad ones are sorted by code, then by what they are about. That there is no bot
+// comes before all others: no message can be lost then, and many other findings follow from it.
 func Sort(all []Finding) {
 	slices.SortStableFunc(all, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Code, b.Code), cmp.Compare(a.About, b.About))
 	})
 }
 
-// Merge is more and less, sorted; of less only what more does not say already. What is said of a bot's state goes when a
-// Fault says why it is so.
+// Merge joins more and less, sorted. It leaves out a finding of less that more contains already, and one about a bot's
+// state if a Fault explains that state.
 func Merge(more, less List) List {
 	all := slices.Concat(more, less)
 	var out List
@@ -106,7 +105,7 @@ func Merge(more, less List) List {
 	return out
 }
 
-// explains reports whether f can be why a bot does not get through: a chat that it is not in is no reason.
+// explains reports whether f can be why a bot does not get through: that it is missing in a chat is no reason.
 func explains(f Finding) bool {
 	switch f.Code {
 	case BotDegraded.Code, BotUnreached.Code, NotInChat.Code, NoSend.Code:
@@ -118,7 +117,7 @@ func explains(f Finding) bool {
 // worst are all severities, the worst first.
 var worst = []Severity{Fault, Warning, Unchecked, Notice}
 
-// rank is how early a finding stands.
+// rank returns a number by which findings are sorted, the first the lowest.
 func rank(f Finding) int {
 	if f.Code == NoBot.Code {
 		return -1

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Words are made where the server runs, and read where people are, perhaps in another time zone. So a moment stands in them as Stamp
-// writes it, and whoever shows them shows it as the clock where they are read: Local, or a page's script.
+// Findings are worded where the server runs, and read where people are, perhaps in another time zone. So Stamp writes
+// each moment, and the place that shows it converts it to the reader's clock: Local, or a page's script.
 
-// Stamp is a moment among words.
+// Stamp returns a moment among words.
 func Stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 var stamps = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
@@ -42,7 +42,7 @@ func Local(words string) (out string) {
 	return out
 }
 
-// Clock is a time as people say it: with the day unless it is less than 20 hours ago.
+// Clock returns a time as people say it: with the day unless it is less than 20 hours ago.
 func Clock(t time.Time) string {
 	form := "15:04"
 	if age := time.Since(t); age > 20*time.Hour || age < -time.Hour {

@@ -2,11 +2,11 @@ package gate
 
 import "time"
 
-// conversationTTL is how long an instance may act on a chat after the last event of it that was
-// delivered there, where nothing but that event allows it.
+// conversationTTL is how long after the last event that was delivered from a chat an instance may act on the chat, if
+// only that event allows it.
 const conversationTTL = 30 * 24 * time.Hour
 
-// ActFacts are what decides whether an instance may act on a chat.
+// ActFacts are the facts that decide whether an instance may act on a chat.
 type ActFacts struct {
 	// HoldsGrant: the instance holds the grant on the chat, its parent, or the whole scope.
 	HoldsGrant bool
@@ -15,7 +15,7 @@ type ActFacts struct {
 	DirectWithBound bool
 	// Conversation: a stored row says that an event of the chat was delivered to the instance.
 	Conversation bool
-	// ConversationAt is when that was last; looked at only with Conversation.
+	// ConversationAt is the time of that delivery; it counts only with Conversation.
 	ConversationAt time.Time
 	// JustificationStands: the person whose event justified that delivery is still bound.
 	JustificationStands bool
@@ -38,7 +38,7 @@ func (f ActFacts) Stands() bool {
 	return f.Conversation && f.JustificationStands && f.Now.Sub(f.ConversationAt) <= conversationTTL
 }
 
-// MessageFacts are what decides whether an instance that may act on a chat may change a message there.
+// MessageFacts are the facts that decide whether an instance that may act on a chat may change a message there.
 type MessageFacts struct {
 	// SentBySelf and SentByOther: it is remembered that this or another instance sent the message.
 	SentBySelf, SentByOther bool
@@ -52,13 +52,12 @@ type MessageFacts struct {
 	HoldsGrant bool
 }
 
-// MayEdit reports whether the instance may change the text of the message: of its own ones.
+// MayEdit reports whether the instance may change the text of the message: only its own.
 func MayEdit(f MessageFacts) bool {
 	return f.SentBySelf || !f.SentByOther && !f.ByPerson && f.Alone
 }
 
-// MayDelete reports whether the instance may delete the message: one of its own, or, holding the
-// grant, a person's.
+// MayDelete reports whether the instance may delete the message: its own or, if it holds the grant, a person's.
 func MayDelete(f MessageFacts) bool {
 	switch {
 	case f.SentBySelf || f.SentByOther:
@@ -72,11 +71,13 @@ func MayDelete(f MessageFacts) bool {
 	}
 }
 
-// ReactionFacts are what decides whether an instance that may act on a chat may set or remove a reaction of the bot's.
+// ReactionFacts are the facts that decide whether an instance that may act on a chat may set or remove a reaction of
+// the bot.
 type ReactionFacts struct {
 	// SetBySelf and SetByOther: it is remembered that this or another instance set it.
 	SetBySelf, SetByOther bool
-	// Removes: it is to be removed. Otherwise it is to be set, which changes one that stands only if it is the Only.
+	// Removes: the reaction is to be removed. Otherwise it is to be set, which changes an existing one only if it is
+	// the Only.
 	Removes bool
 	// Only: the bot has but one reaction on a message, and another replaces it.
 	Only bool

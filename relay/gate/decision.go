@@ -7,8 +7,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Decision is one verdict as `hermes-connector explain` prints it: ids and a reason, never what
-// anybody wrote. Scripts rely on its JSON: fields may be added, never renamed.
+// Decision is one verdict as `hermes-connector explain` prints it: ids and a reason, never what anybody wrote. Scripts
+// rely on its JSON: fields may be added, never renamed.
 type Decision struct {
 	At       time.Time        `json:"at"`
 	Platform relay.PlatformID `json:"platform"`
@@ -16,29 +16,30 @@ type Decision struct {
 	Event    relay.EventID    `json:"eventId"`
 	Chat     relay.ChatID     `json:"chatId"`
 	User     relay.UserID     `json:"userId"`
-	// Instance is whom the verdict is about; empty when it is about the event as a whole.
+	// Instance is the instance of the verdict; empty: the verdict is about the event as a whole.
 	Instance relay.InstanceID `json:"instanceId,omitempty"`
 	Reason   Reason           `json:"reason"`
-	// Person is what the person is called, Handle their account's name, without "@", and Gateway the name that the
-	// instance was given; empty: there is none. Gateway is set when somebody asks.
+	// Person is the person's name, Handle their account's name without "@", and Gateway the name that the instance was
+	// given; empty: there is none. Gateway is set when somebody asks.
 	Person  string `json:"personName,omitempty"`
 	Handle  string `json:"handle,omitempty"`
 	Gateway string `json:"gatewayName,omitempty"`
-	// ChatType is of the event's chat; empty: not known.
+	// ChatType is the type of the event's chat; empty: not known.
 	ChatType relay.ChatType `json:"chatType,omitempty"`
-	// State is where the event is now, for the instance; empty: it is none's, or not here any more. DeliveredAt is when its gateway took it.
+	// State is where the event is now, for the instance; empty: no longer here, or never there. DeliveredAt is when its
+	// gateway took it.
 	State       State     `json:"state,omitempty"`
 	DeliveredAt time.Time `json:"deliveredAt,omitzero"`
-	// GivenUp is why it was given up; empty: it was not. Answers are what the gateway said to it, or was to say, oldest first.
+	// GivenUp is why the event was given up; empty: it was not. Answers are the gateway's answers to it, sent or
+	// waiting, oldest first.
 	GivenUp string   `json:"givenUp,omitempty"`
 	Answers []Answer `json:"answers,omitempty"`
-	// Says is the verdict in a sentence, Change the command that would change it the next time, and Also another one that
-	// would; empty: none would. They are set when somebody asks.
+	// Says is the verdict in a sentence, Change the command that would change it the next time, and Also another such
+	// command; empty: none. They are set when somebody asks.
 	Says   string `json:"says,omitempty"`
 	Change string `json:"change,omitempty"`
 	Also   string `json:"also,omitempty"`
-	// Hint is what keeps an undecided or an accepted event waiting, and what to do about it, in words; empty:
-	// nothing.
+	// Hint says what keeps an undecided or an accepted event waiting, and what to do about it; empty: nothing.
 	Hint string `json:"hint,omitempty"`
 	// Answer is the id of the answer that it is about, of a gateway's that could not be sent at once; then there is no event.
 	Answer relay.MessageID `json:"answerId,omitempty"`
@@ -56,14 +57,14 @@ const (
 	Dead  State = "dead"      // given up
 )
 
-// Answer is something that a gateway said to an event, or was to say: never what it was.
+// Answer is an answer of a gateway to an event, sent or waiting, without its content.
 type Answer struct {
 	At      time.Time       `json:"at"`                  // when it was sent, or was to be
 	Op      relay.Op        `json:"op"`                  // as the gateway asked for it
-	Message relay.MessageID `json:"messageId,omitempty"` // as its network calls it; of one that waits, as its gateway does
+	Message relay.MessageID `json:"messageId,omitempty"` // the network's id; while it waits, the gateway's
 	State   string          `json:"state"`               // sent, maybe sent, not sent, queued, or dropped after it was
 	Why     string          `json:"why,omitempty"`       // one word: it is not sent
-	// QueuedAt is since when it waited for its network; zero: it did not.
+	// QueuedAt is since when the answer waited for its network; zero: it did not wait.
 	QueuedAt time.Time `json:"queuedAt,omitzero"`
 }
 
@@ -74,7 +75,7 @@ type File struct {
 	State relay.MediaState  `json:"state"`
 }
 
-// Bot is the bot that brought the event.
+// Bot returns the bot that brought the event.
 func (d Decision) Bot() relay.Bot { return relay.Bot{Platform: d.Platform, ID: d.BotID} }
 
 // MarshalJSON writes the time in UTC.

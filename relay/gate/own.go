@@ -8,20 +8,22 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Owned is one of the instances an author is linked to.
+// Owned is one of the instances to which an author is linked.
 type Owned struct {
 	Instance relay.InstanceID
 	// DMDefault: this one gets the author's direct messages.
 	DMDefault bool
-	// Commands are all that the instance gets of the author, each as "/name"; empty: it gets what they write.
+	// Commands are the only messages that the instance gets from the author, each as "/name"; empty: it gets everything
+	// that they write.
 	Commands []string
 }
 
-// OwnInstance chooses the one of an author's own instances that may receive the event: the one that they are linked to for
-// this command, unless they name another; else one that they are linked to for everything: in a shared chat the holder of the grant covering it, in a
-// direct message the one that the message names, else the first one marked as default for direct messages, else the one they
-// were bound to first. owned is in the order of binding; holder, named and command are empty if there is none; command is
-// what the event says without a name. ok is false if there is nothing to choose.
+// OwnInstance chooses which of an author's own instances may receive the event. First comes the one to which they are
+// linked for this command, unless they name another. Then come those to which they are linked for everything: in a
+// shared chat the holder of the grant covering it; in a direct message the one that the message names, else the first
+// one marked as default for direct messages, else the one to which they were bound first. owned is in the order of
+// binding; holder, named and command are empty if there is none; command is that of the event without a name. ok is
+// false if there is nothing to choose.
 func OwnInstance(owned []Owned, holder, named relay.InstanceID, command string, direct bool) (_ relay.InstanceID, ok bool) {
 	if n := slices.IndexFunc(owned, func(o Owned) bool {
 		return slices.Contains(o.Commands, command) && (named == "" || named == o.Instance)
@@ -42,7 +44,7 @@ func OwnInstance(owned []Owned, holder, named relay.InstanceID, command string, 
 	return owned[max(0, slices.IndexFunc(owned, func(o Owned) bool { return o.DMDefault }))].Instance, true
 }
 
-// Whole are those of owned that are not linked for commands only.
+// Whole returns those of owned that are not linked for commands only.
 func Whole(owned []Owned) (whole []Owned) {
 	for _, o := range owned {
 		if len(o.Commands) == 0 {
@@ -52,9 +54,9 @@ func Whole(owned []Owned) (whole []Owned) {
 	return whole
 }
 
-// CommandOf is the command that a person gave with ev: its first word, as they typed it, without "@" and a bot's name. It is
-// empty for what is no command, and for a press and for words that were passed on. Commands for another bot are delivered
-// to nobody, so the name is not compared.
+// CommandOf returns the command that a person gave with ev: its first word, as they typed it, without "@" and a bot's
+// name. It is empty if ev is not a command, is a press, or was forwarded. Commands for another bot are delivered to
+// nobody, so the name is not compared.
 func CommandOf(ev relay.Event) string {
 	if ev.Prompt != nil || ev.Traits.Press || ev.Traits.Forwarded {
 		return ""
@@ -69,7 +71,7 @@ func CommandOf(ev relay.Event) string {
 	return ""
 }
 
-// maxCommand is how long a command may be without its slash, in characters: as long as Telegram and Discord let it be.
+// maxCommand is how long a command may be without its slash, in characters. Telegram and Discord have the same limit.
 const maxCommand = 32
 
 // IsCommand reports whether name can be a command: "/" and 1 to 32 letters, digits, "_" and "-".

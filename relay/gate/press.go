@@ -7,16 +7,16 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// PressFacts are what decides whether a press answers a prompt. The instance of Facts is the one that asked, and
-// AuthorBound says that the person who pressed is bound to it, whatever else they are bound to. What Facts says about
-// relevance is not looked at: a press is meant for whoever asked.
+// PressFacts are the facts that decide whether a press answers a prompt. The instance of Facts is the one that asked,
+// and AuthorBound says that the person who pressed is bound to it, whatever else they are bound to. The facts about
+// relevance are ignored: a press is meant for the instance that asked.
 type PressFacts struct {
 	Facts
 	// Open: the prompt is stored, nobody has answered it, and its time is not over.
 	Open bool
 	// Offered: the option is one of the prompt's.
 	Offered bool
-	// OnMessage: what was pressed is the prompt's message, as far as that is known.
+	// OnMessage: the pressed message is the prompt's, as far as that is known.
 	OnMessage bool
 	// Sensitive: the prompt asks for an approval, or for something that is not known here.
 	Sensitive bool
@@ -47,8 +47,8 @@ func IsApproval(text string) bool {
 	return false
 }
 
-// IsStop reports whether ev is a person's /stop, as gateways read commands: the first word, in any case, and what
-// follows an "@" does not count. One for another bot is delivered to nobody.
+// IsStop reports whether ev is a person's /stop, as gateways read commands: the first word, in any case, without an "@"
+// and the text behind it. A command for another bot is delivered to nobody.
 func IsStop(ev relay.Event) bool {
 	if ev.Traits.AuthorIsBot || ev.Prompt != nil {
 		return false
@@ -60,11 +60,11 @@ func IsStop(ev relay.Event) bool {
 	return false
 }
 
-// Urgent reports whether ev ends or answers a turn that runs, and so waits for none: an answer to a prompt, a typed approval
-// or a stop.
+// Urgent reports whether ev ends or answers a running turn, and so waits for none: an answer to a prompt, a typed
+// approval or a stop.
 func Urgent(ev relay.Event) bool { return ev.Prompt != nil || IsApproval(ev.Text) || IsStop(ev) }
 
-// isSpace reports whether gateways take r for a space: in Python the four separators of ASCII are such, too.
+// isSpace reports whether gateways take r for a space: in Python, ASCII's four separators are spaces, too.
 func isSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
 
 // inName reports whether rest goes on with the name of a longer command.

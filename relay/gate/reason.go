@@ -25,7 +25,7 @@ const (
 	// PromptClosed: a press on a question that was answered, is past its time, or was never asked like that.
 	PromptClosed Reason = "prompt_closed"
 
-	// NoCommand: the author is linked for commands only, and the event is none of these.
+	// NoCommand: the author is linked for commands only, and the event is none of them.
 	NoCommand Reason = "no_command"
 	// Undecided: stored until the network has said whether an owner of the instance sees the chat now; a second
 	// verdict follows.
@@ -46,10 +46,11 @@ const (
 	StoreError Reason = "store_error"
 )
 
-// Accepted is what explain calls Delivered: the verdict alone does not say that a gateway has the event already. State does.
+// Accepted is explain's word for Delivered: the verdict alone does not say that a gateway has the event already. State
+// does.
 const Accepted Reason = "accepted"
 
-// Reasons are all that are counted.
+// Reasons returns all that are counted.
 func Reasons() []Reason {
 	return []Reason{
 		Delivered, NoBinding, NotPrincipal, NotVisible, NotAddressed, OtherBot, NotNamed, NoCommand, PromptForeign, PromptClosed,

@@ -2,7 +2,7 @@ package gate
 
 import "github.com/hermes-connector/hermes-connector/relay"
 
-// Facts are what decides whether one candidate instance receives one event.
+// Facts are the facts that decide whether one candidate instance receives one event.
 type Facts struct {
 	// Direct: the event's chat is a direct message, and no room that was claimed before all but one left it.
 	Direct bool
@@ -20,15 +20,15 @@ type Facts struct {
 	// AuthorListed: the author stands on the instance's allow list. Counts under relay.AllowList only.
 	AuthorListed bool
 
-	// Approval: the event is a typed /approve or /deny, which a gateway takes from whoever's event it is given.
+	// Approval: the event is a typed /approve or /deny, which a gateway accepts from anybody whose event it is given.
 	Approval bool
 
 	// AuthorIsBot and Addressed are the event's Traits of that name.
 	AuthorIsBot bool
 	Addressed   bool
 
-	// The instance's relevance policy for the platform. Where none is declared, RequireAddress is
-	// true and the others false.
+	// The instance's relevance policy for the platform. If none is declared, RequireAddress is true and the others are
+	// false.
 	RequireAddress bool
 	// FreeResponse: the chat or its parent stands among the policy's free-response scopes.
 	FreeResponse   bool

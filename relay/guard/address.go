@@ -2,13 +2,13 @@ package guard
 
 import "net/netip"
 
-// class is what an address is for. The zero class is public.
+// class is the purpose of an address. The zero class is public.
 type class struct {
 	name  string // a noun with its article; empty: public
 	never bool   // Options.Allow does not open it
 }
 
-// block is a range of addresses and what it is for.
+// block is a range of addresses and its purpose.
 type block struct {
 	prefix netip.Prefix
 	class  class
@@ -66,7 +66,7 @@ func blocks(never bool, pairs ...string) (out []block) {
 	return out
 }
 
-// classify says what an address is for. It is unmapped and has no zone.
+// classify returns the purpose of an address, which is unmapped and has no zone.
 func classify(a netip.Addr) class {
 	for _, list := range [][]block{closed, openable} {
 		for _, b := range list {

@@ -8,13 +8,13 @@
 //
 //  1. Every connection attempt is judged on the resolved address and port, after name resolution
 //     and before the first byte (no rebinding in between).
-//  2. What is not known to be public is blocked, unless Options.Allow opens it.
+//  2. An address that is not known to be public is blocked, unless Options.Allow opens it.
 //  3. Link-local and metadata addresses, multicast, reserved ranges and our own listeners are
 //     never opened, whatever Options.Allow says.
 //  4. A spelling that two programs could read differently is refused, not interpreted.
 //  5. A response is an answer, also a redirect; at most Options.Body bytes of its body can be read.
-//  6. A refusal quotes neither the URL nor what its name resolved to. (The *url.Error that
-//     http.Client puts around it quotes the URL: whoever shows it unwraps it first.)
+//  6. A refusal quotes neither the URL nor the address of its name. (The *url.Error that http.Client puts around it
+//     quotes the URL: unwrap it before showing it.)
 package guard
 
 import (
@@ -38,10 +38,10 @@ const (
 	maxBody       = 64 << 10 // where Options say nothing else
 )
 
-// ErrBlocked is what every refusal is, for errors.Is.
+// ErrBlocked matches every refusal, for errors.Is.
 var ErrBlocked = errors.New("blocked")
 
-// blocked is why something was refused.
+// blocked is the reason for a refusal.
 type blocked string
 
 func (why blocked) Error() string { return "blocked: " + string(why) }
@@ -50,28 +50,29 @@ func (blocked) Is(target error) bool { return target == ErrBlocked }
 
 const notOpened = " that is not opened"
 
-// Closed is the kind of an address, such as "a loopback address", if err refuses one that Options.Allow would open.
+// Closed returns the kind of the address, such as "a loopback address", if err refuses one that Options.Allow would
+// open.
 func Closed(err error) (kind string, ok bool) {
 	why, _ := errors.AsType[blocked](err)
 	return strings.CutSuffix(string(why), notOpened)
 }
 
-// Options of a Guard. The zero value allows public addresses only and knows no listener of ours.
+// Options are the settings of a Guard. The zero value allows public addresses only and knows no listener of ours.
 type Options struct {
-	// Allow are ranges the operator opened. Of what lies in them, private, carrier-grade NAT,
-	// unique local and loopback addresses become reachable, and every port but our own.
+	// Allow are ranges that the operator opened. Private, carrier-grade NAT, unique local and loopback addresses in
+	// them become reachable, on every port but our own.
 	Allow []netip.Prefix
 	// Own are the ports our listeners are bound to; on them no address of this machine is reachable.
 	Own []uint16
-	// OwnHosts are the places a listener of ours is known by elsewhere (the host of public_url): a name
-	// or an address, with a port or, for all of its ports, without one.
+	// OwnHosts are the names and addresses by which others know a listener of ours (the host of public_url), with a
+	// port or, for all of its ports, without one.
 	OwnHosts []string
-	// Body is how much of a response's body can be read, in bytes; 0 means 64 KiB.
+	// Body is how many bytes of a response's body can be read; 0 means 64 KiB.
 	Body int64
 	// Resolver resolves names; nil means the system's.
 	Resolver *net.Resolver
-	// Interfaces are the addresses of this machine; nil means those of its network interfaces. An
-	// error counts as "every address is ours".
+	// Interfaces returns the addresses of this machine; nil means those of its network interfaces. After an error every
+	// address counts as ours.
 	Interfaces func() ([]netip.Addr, error)
 }
 
@@ -113,23 +114,25 @@ func New(o Options) *Guard {
 	return g
 }
 
-// Anywhere is what to allow for an address that the operator alone names: this machine and their own networks too.
+// Anywhere returns what to allow for an address that only the operator can set: this machine and private networks, too.
 func Anywhere() []netip.Prefix {
 	return []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
 }
 
-// For is a guard for something else: one that opens other ranges and bodies of another size, and knows the same listeners.
+// For returns a guard for something else: one that opens other ranges and bodies of another size, and knows the same
+// listeners.
 func (g *Guard) For(allow []netip.Prefix, body int64) *Guard {
 	o := g.options
 	o.Allow, o.Body = allow, body
 	return New(o)
 }
 
-// Client is the only client for URLs that somebody else named. A URL or an address that may not be asked for is
+// Client returns the only client for URLs that somebody else named. A URL or an address that may not be asked for is
 // ErrBlocked; a body that is read past Options.Body is an *http.MaxBytesError.
 func (g *Guard) Client() *http.Client { return g.client }
 
-// Transport is Client's, for whoever brings a time limit and a policy of redirects of their own: it follows none.
+// Transport returns Client's transport, for callers with their own time limit and redirect policy: it follows no
+// redirects.
 func (g *Guard) Transport() http.RoundTripper { return g.client.Transport }
 
 // transport checks the URL of every request, then hands it on.
@@ -147,7 +150,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	res, err := t.base.RoundTrip(r)
 	if why, ok := errors.AsType[blocked](err); ok {
-		return nil, why // without what the name resolved to (invariant 6)
+		return nil, why // without the resolved address (invariant 6)
 	}
 	if err != nil {
 		return nil, err

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// ownHost is a place a listener of ours is known by: a name or an address.
+// ownHost is a name or an address by which a listener of ours is known.
 type ownHost struct {
-	name string     // lower case; empty when it is an address
+	name string     // in lower case; empty for an address
 	addr netip.Addr // not valid when it is a name
 	port uint16     // 0: all ports
 }
@@ -33,7 +33,7 @@ func parseOwnHost(s string) ownHost {
 	return o
 }
 
-// Ours reports whether the host of a URL is a place that a listener of ours is known by, without resolving its name.
+// Ours reports whether a URL's host is a name or address of a listener of ours. It does not resolve names.
 func (g *Guard) Ours(u *url.URL) bool {
 	port, err := portOf(u)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // maxURL bounds a URL, in bytes.
 const maxURL = 2048
 
-// CheckURL says whether a URL that somebody else named may be asked for, as far as that can be said without
+// CheckURL checks whether a request to a URL that somebody else named is allowed, as far as that is clear without
 // resolving its name. An error is ErrBlocked and says why, without quoting the URL.
 func (g *Guard) CheckURL(raw string) (*url.URL, error) {
 	if len(raw) > maxURL {
@@ -63,7 +63,7 @@ func (g *Guard) CheckURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// portOf is the port a URL means, which must be spelled in one way only.
+// portOf returns the port a URL means, which must be spelled in one way only.
 func portOf(u *url.URL) (uint16, error) {
 	s := u.Port()
 	if s == "" {
@@ -82,8 +82,8 @@ func portOf(u *url.URL) (uint16, error) {
 	return uint16(n), nil
 }
 
-// checkName refuses what is no host name, what could be read as an address, and names that stand
-// for this machine or a cloud's metadata service wherever they are resolved.
+// checkName refuses invalid host names, names that could be read as an address, and names that always mean this machine
+// or a cloud's metadata service.
 func checkName(host string) error {
 	if len(host) > 253 {
 		return blocked("a host name that is too long")

@@ -8,14 +8,15 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// startTime is how long after its hello a gateway may still be starting, which takes a second or two. What it is given
-// meanwhile it acknowledges at once: a gateway of June 2026 drops it, and one of August has it in memory only, so it is lost
-// if the gateway is killed. A joined backlog can be lost as one event.
+// startTime is how long after its hello a gateway may still be starting, which takes a second or two. Events that it
+// gets in that time it acknowledges at once: a gateway of June 2026 drops them, and one of August has them in memory
+// only, so they are lost if the gateway is killed. A joined backlog can be lost as one event.
 const startTime = 5 * time.Second
 
 // letStart waits, startTime at most, until the gateway has had time to start:
-//   - with a backlog, all of that if it dials as the real gateways do (Stock); else until it shows that it is newer than June;
-//   - without a backlog, until a Stock gateway shows that it is newer; any other program is given entries at once.
+//   - with a backlog and a gateway that dials as the real ones do (Stock), always the whole startTime;
+//   - with a backlog and any other program, until it shows that it is newer than June;
+//   - without a backlog, until a Stock gateway shows that it is newer; for any other program it does not wait.
 func (s *attachment) letStart(ctx context.Context) {
 	l, err := s.hub.db.Lanes.State(ctx, s.peer.Instance)
 	backlog, newer := err != nil || l.Entries > 0, s.newer
@@ -48,8 +49,8 @@ func notOfJune(a relay.Action) bool {
 	return true
 }
 
-// recordNewer records, once, that the gateway is newer than those of June, so that its next sessions need not wait for a sign
-// of it.
+// recordNewer records, once, that the gateway is newer than those of June, so that its next sessions need not wait for
+// a sign of that.
 func (s *attachment) recordNewer(ctx context.Context) {
 	if !s.markNewer() {
 		return

@@ -22,15 +22,15 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Refused is why Serve did not take a connection, in words the gateway may read. The close code is 1013.
+// Refused is why Serve did not accept a connection, in words that the gateway may read. The close code is 1013.
 type Refused struct{ Reason string }
 
 func (e *Refused) Error() string { return "refused: " + e.Reason }
 
-// maxIdentities bounds what hellos can make a session remember. A gateway fronts a bot or two of each network.
+// maxIdentities is how many identities a session remembers from hellos. A gateway serves a bot or two of each network.
 const maxIdentities = 64
 
-// recordWithin bounds what must still be stored after a session's own time ran out.
+// recordWithin bounds a write that must still happen after a session's own time ran out.
 const recordWithin = 5 * time.Second
 
 // attachment is the hub's half of one session: its handler, and what the hub knows about it.
@@ -57,10 +57,10 @@ type attachment struct {
 
 	mu         sync.Mutex    // guards the fields below
 	identities []relay.Bot   // said in hellos, in order
-	told       int           // how many of them have their descriptor
-	unfronted  []relay.Bot   // what the pump passed over since, each once
+	told       int           // how many of them have received their descriptor
+	unfronted  []relay.Bot   // bots whose entries the pump has passed over, each once
 	offered    []store.About // in flight with files, while it is not known whether it fetches
-	loud       *time.Timer   // has the pump look at what waits for the end of quiet hours; nil: nothing does
+	loud       *time.Timer   // makes the pump look at the entries that wait for the end of quiet hours; nil: none do
 }
 
 var _ session.Handler = (*attachment)(nil)
@@ -104,7 +104,8 @@ func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer *sessio
 	return s.session.Run(ctx, hurry)
 }
 
-// admit makes the attachment of a connection, unless it is refused. (Serve stands on the stack of every idle session.)
+// admit makes the attachment of a connection, or returns why it is refused. (Serve stands on the stack of every idle
+// session.)
 func (h *Hub) admit(ctx context.Context, conn *session.Conn, peer *session.Peer) (*attachment, error) {
 	s := h.newAttachment(conn, *peer)
 	if err := h.enter(s); err != nil {
@@ -153,7 +154,7 @@ func (h *Hub) leave(s *attachment) {
 	h.vacate(s)
 }
 
-// instance is what the hub keeps of one instance while the process runs. Guarded by Hub.mu.
+// instance is what the hub remembers about one instance while the process runs. Hub.mu guards it.
 type instance struct {
 	lane      *delivery.Lane
 	serving   *attachment // the session that serves it; nil: none
@@ -161,7 +162,7 @@ type instance struct {
 	takeovers takeovers
 }
 
-// instanceLocked is what is kept of i. h.mu must be held.
+// instanceLocked returns the record of i. h.mu must be held.
 func (h *Hub) instanceLocked(i relay.InstanceID) *instance {
 	a := h.instances[i]
 	if a == nil {
@@ -182,14 +183,14 @@ func (h *Hub) Interrupt(i relay.InstanceID, key relay.SessionKey, chat relay.Cha
 	h.bus.Publish(bus.Interrupt{Instance: i, Session: key, Chat: chat})
 }
 
-// lane is the instance's lane.
+// lane returns the instance's lane.
 func (h *Hub) lane(i relay.InstanceID) *delivery.Lane {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.instanceLocked(i).lane
 }
 
-// serving is the session that serves the instance; nil: none.
+// serving returns the session that serves the instance; nil: none.
 func (h *Hub) serving(i relay.InstanceID) *attachment {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -210,7 +211,7 @@ func (h *Hub) vacate(s *attachment) (held bool) {
 // fought is why an instance that is served cannot be taken over.
 const fought = "copied credential"
 
-// foughtOver reports whether the instance stays with who serves it, because the credential counts as copied.
+// foughtOver reports whether the instance stays with its present session, because its credential counts as copied.
 func (a *instance) foughtOver() bool { return a.serving != nil && a.takeovers.copied(time.Now()) }
 
 // takeOver makes s the session of its instance, and ends the one it replaces.
@@ -300,7 +301,7 @@ func (s *attachment) wake(ctx context.Context, first bool) error {
 	})
 }
 
-// describe is the descriptor for one hello.
+// describe returns the descriptor for one hello.
 func (h *Hub) describe(f wire.Hello) relay.Descriptor {
 	if f.Platform == relay.RelayPlatform {
 		var ds []relay.Descriptor
@@ -346,7 +347,8 @@ func (s *attachment) Ack(ctx context.Context, id relay.BufferID) (counted bool, 
 	return s.pump.Ack(ctx, id)
 }
 
-// answers asks the gateway for a sign of life. Of one that acknowledges what it is done with, that says nothing about the rest.
+// answers asks the gateway for a sign of life. From a gateway that acknowledges only entries it has finished, this says
+// nothing about the other entries.
 func (s *attachment) answers(ctx context.Context) bool {
 	return !s.oneByOne.Load() && s.session.Answers(ctx)
 }

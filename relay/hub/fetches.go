@@ -8,10 +8,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Gateways of June and July 2026 cannot fetch files, and do not say so. What one does tells it: newer ones fetch the files
-// of a message before they acknowledge it, so one that acknowledges without having fetched anything is too old, until it
-// fetches, or uses an op that only newer ones have. (That it names its identity, as gateways of July do, says nothing here;
-// see age.go.)
+// Gateways of June and July 2026 cannot fetch files, and do not say so. Their behaviour tells: newer ones fetch the
+// files of a message before they acknowledge it. So a gateway that acknowledges without having fetched anything is too
+// old, until it fetches, or uses an op that only newer ones have. (That it names its identity, as gateways of July do,
+// says nothing here; see age.go.)
 
 // tooOld reports whether the gateway cannot fetch files.
 func (s *attachment) tooOld() bool { return s.old.Load() && !s.fetches.Load() }
@@ -29,7 +29,7 @@ func (s *attachment) offers(of store.About) {
 	s.offered = append(s.offered, of)
 }
 
-// unfetched judges the gateway, which has taken the event, if files of it were there to be fetched.
+// unfetched judges the gateway after it has taken an event, if the event had files to fetch.
 func (s *attachment) unfetched(ctx context.Context, of store.About) {
 	s.mu.Lock()
 	n := len(s.offered)
@@ -47,7 +47,7 @@ func (s *attachment) unfetched(ctx context.Context, of store.About) {
 	}
 }
 
-// fetcher notes that the gateway fetches files, by what it asked for.
+// fetcher notes, from what it requested, that the gateway fetches files.
 func (s *attachment) fetcher(ctx context.Context) {
 	if !s.fetches.Load() {
 		s.hub.Fetches(ctx, s.peer.Gateway)

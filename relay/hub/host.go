@@ -10,9 +10,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// hosted are the bots of a hub, and those of them that run. The zero value hosts none.
+// hosted holds the bots of a hub, and those of them that run. The zero value hosts none.
 type hosted struct {
-	list atomic.Pointer[[]platforms.Bot] // in the order of the configuration; what it points to never changes
+	list atomic.Pointer[[]platforms.Bot] // in the order of the configuration; the slice never changes
 
 	mu      sync.Mutex // guards the fields below
 	run     starter    // nil: the hub does not run
@@ -29,10 +29,10 @@ type botRun struct {
 
 func (s *hosted) set(bots []platforms.Bot) { s.list.Store(&bots) }
 
-// starter starts a bot once after is closed, if there is one. It must not block.
+// starter starts a bot once after is closed, unless after is nil. It must not block.
 type starter func(p platforms.Bot, after <-chan struct{}) botRun
 
-// begin starts what is hosted, and from now on what is hosted newly.
+// begin starts the hosted bots, and those that are hosted later.
 func (s *hosted) begin(start starter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,9 +47,8 @@ func (s *hosted) end() {
 	s.run, s.running, s.leaving = nil, nil, nil
 }
 
-// change hosts bots in place of those before: it starts the new ones, and tells those that went to stop. A bot begins
-// when those before it under its id have ended, however long ago they were told to: two would fight for the network's
-// updates.
+// change replaces the hosted bots: it starts the new ones, and tells those that went to stop. A bot begins when the
+// former ones under its id have ended, however long ago they were told to: two would fight for the network's updates.
 func (s *hosted) change(bots []platforms.Bot) (came, went []platforms.Bot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +101,7 @@ func (s *hosted) startLocked(bots []platforms.Bot) {
 // Bots implements outbound.Bots.
 func (s *hosted) Bots() []platforms.Bot { return *s.list.Load() }
 
-// Bot is the hosted bot, or nil.
+// Bot returns the hosted bot, or nil.
 func (s *hosted) Bot(b relay.Bot) platforms.Bot {
 	for _, p := range s.Bots() {
 		if p.ID() == b {
@@ -112,7 +111,7 @@ func (s *hosted) Bot(b relay.Bot) platforms.Bot {
 	return nil
 }
 
-// Fronted are the hosted bots that the identities of a session's hellos stand for, in that order.
+// Fronted returns the hosted bots of the identities in a session's hellos, in the order of the identities.
 func (s *hosted) Fronted(ids []relay.Bot) []platforms.Bot {
 	var out []platforms.Bot
 	for _, id := range ids {
@@ -125,7 +124,7 @@ func (s *hosted) Fronted(ids []relay.Bot) []platforms.Bot {
 	return out
 }
 
-// Bots are the hosted bots in the order of the configuration. The caller does not change the list.
+// Bots returns the hosted bots in the order of the configuration. The caller does not change the list.
 func (h *Hub) Bots() []platforms.Bot { return h.hosted.Bots() }
 
 // Host makes bots the hosted ones, in that order: those that are hosted already go on and notice nothing, new ones
@@ -151,7 +150,7 @@ func (h *Hub) Host(ctx context.Context, bots []platforms.Bot) {
 	}
 }
 
-// starts is how the hub's Run starts bots: wg waits for them, and they end with ctx.
+// starts returns the starter of the hub's Run: wg waits for the bots, and they end with ctx.
 func (h *Hub) starts(ctx context.Context, wg *sync.WaitGroup) starter {
 	return func(p platforms.Bot, after <-chan struct{}) botRun {
 		ctx, stop := context.WithCancel(ctx)

@@ -1,14 +1,15 @@
-// Package hub knows who is here: which bots are hosted, which gateways are attached, and which of their sessions serves which
-// instance. It owns the lanes and runs the platforms. What a network brings is relay/inbound's, and what a gateway asks for is
-// relay/outbound's: the hub makes both, and is how they reach lanes, sessions and bots.
+// Package hub knows who is here: which bots are hosted, which gateways are attached, and which of their sessions serves
+// which instance. It owns the lanes and runs the platforms. relay/inbound handles events from networks, and
+// relay/outbound handles requests from gateways. The hub makes both, and connects them to lanes, sessions and bots.
 //
 // Invariants:
 //
-//  1. Who asks comes from the credential a session was opened with, never from a frame.
+//  1. The identity of a gateway comes from the credential with which its session was opened, never from a frame.
 //  2. One session serves an instance; a newer one replaces it.
 //
-// Decided: A session gets what it fronts: the gateway could not answer anything else. An instance is taken at the first hello:
-// a connection that never speaks replaces nobody. No wrapper stands around a platform, and no init registers one.
+// Decided: A session gets only events of bots that it serves: the gateway could not answer others. An instance is taken
+// over at the first hello: a connection that never speaks replaces nobody. No wrapper stands around a platform, and no
+// init registers one.
 package hub
 
 import (
@@ -36,50 +37,54 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// sweepEvery is the pause between two looks for what is past its time.
+// sweepEvery is how often the hub looks for records that have expired.
 const sweepEvery = time.Hour
 
 // Options are the hub's settings; the zero value means the defaults.
 type Options struct {
 	Delivery delivery.Options
 	Session  session.Options // Count and Log are set by the hub
-	// Seal seals the credentials of capabilities. Nil: none is kept, and what they are for is answered by ordinary messages.
+	// Seal seals the credentials of capabilities. Nil: none is kept, and ordinary messages take their place.
 	Seal outbound.Sealer
-	// Files keeps what comes with events. Nil: nobody does, and events are delivered as if they had none.
+	// Files keeps the files of events. Nil: nobody does, and events are delivered as if they had none.
 	Files Files
-	// Shard is what the addresses of files name, of a hub that shares a listener with others; empty: it shares none.
+	// Shard is the shard that the addresses of files name, for a hub that shares a listener with others; empty: it
+	// shares none.
 	Shard string
-	// Outbox is how long a final answer waits that no network takes now; 0: none does.
+	// Outbox is how long a final answer waits that no network takes now; 0: it does not wait.
 	Outbox time.Duration
-	// Leads is asked before a network is called for a gateway: whether this process may, still; nil: it always may.
+	// Leads reports whether this process may still act; it is asked before a network is called for a gateway. Nil: it
+	// always may.
 	Leads   func() bool
 	Replies inbound.Replies
 	// Programs is told what becomes of what programs handed over. Nil: nobody wants to know.
 	Programs Programs
-	// Roster is told what a network says of who sees what. It must not block. Nil: nobody wants to know.
+	// Roster is told a network's changes in who sees what. It must not block. Nil: nobody wants to know.
 	Roster func(relay.Bot, []platforms.RosterChange)
-	Began  time.Time    // when this process came up; zero: now
+	Began  time.Time    // when this process started; zero: now
 	Log    *slog.Logger // nil means discard
 }
 
-// Files keeps what comes with events, and finds what gateways send; *media.Keeper has it. All methods: any goroutine.
+// Files keeps the files of events, and finds those that gateways send. *media.Keeper implements it. Its methods may be
+// called from any goroutine.
 type Files interface {
 	inbound.Files
 	outbound.Files
-	// Settle waits until each attachment is held or given up, or ctx ends, and is how far they are, in order. It waits
-	// for as long as the operator lets it (fetch_timeout).
+	// Settle waits until each attachment is held or given up, or ctx ends, and returns their states, in order. It waits
+	// at most for the operator's fetch_timeout.
 	Settle(ctx context.Context, as []relay.Attachment) []relay.Held
 	// Read is the content of a file that is held and has at most limit bytes.
 	Read(ctx context.Context, id relay.MediaID, limit int64) ([]byte, error)
 }
 
-// Programs is told what becomes of what programs handed over; *agents.Bot. It must not block, but for reads of the database.
+// Programs is told what happens to the messages of programs. *agents.Bot implements it. It must not block, except to
+// read the database.
 type Programs interface {
 	// Pushed: the event is about to go down the session that serves the instance.
 	Pushed(relay.InstanceID, store.About)
 	// Taken: the gateway has acknowledged it, and it has left the lane.
 	Taken(relay.InstanceID, store.About)
-	// Owed reports whether what was taken last in the chat, before then and not long ago, has no final answer.
+	// Owed reports whether the message taken last in the chat, before that time and not long ago, has no final answer.
 	Owed(ctx context.Context, chat relay.ChatID, before time.Time) bool
 }
 
@@ -100,7 +105,7 @@ type Hub struct {
 	in        *inbound.Inbound
 	out       *outbound.Outbound
 
-	mu        sync.Mutex // guards instances and what it leads to
+	mu        sync.Mutex // guards instances and their values
 	instances map[relay.InstanceID]*instance
 }
 
@@ -225,7 +230,7 @@ func (h *Hub) note(n bus.Note) {
 	}
 }
 
-// Outbox is the answers that wait for a network.
+// Outbox returns the answers that wait for a network.
 func (h *Hub) Outbox() *outbound.Queue { return h.out.Queue }
 
 // Farewell waits until every background task is done; see background.Queue.Farewell. It is called while the hub runs, when no session is
@@ -238,10 +243,10 @@ func (h *Hub) Counters() map[string]uint64 { return h.counters.Snapshot() }
 // Count adds one to a counter, for parts that have no totals of their own.
 func (h *Hub) Count(c count.Counter) { h.counters.Add(c, 1) }
 
-// Decisions are the newest verdicts, oldest first.
+// Decisions returns the newest verdicts, oldest first.
 func (h *Hub) Decisions() []gate.Decision { return h.decisions.List() }
 
-// Forget forgets what a person wrote to i, and to nobody, and what programs told them in its name.
+// Forget forgets what a person wrote to i or to nobody, and what programs told them in the name of i.
 func (h *Hub) Forget(i relay.InstanceID, p relay.PlatformID, u relay.UserID) {
 	h.decisions.Forget(i, p, u)
 	h.in.Told.Forget(i, p, u)
@@ -252,8 +257,8 @@ func (h *Hub) MayClaim(ctx context.Context, i relay.InstanceID, p relay.Platform
 	return h.in.MayClaim(ctx, i, p, scope, chat)
 }
 
-// Tell has a bot write to a person, in a program's words and in the name of the instance that they are linked to, which reads that with
-// their next message; see outbound.Outbound.
+// Tell makes a bot write to a person, with a program's text and in the name of the instance to which they are linked.
+// The instance reads that text with the person's next message; see outbound.Outbound.
 func (h *Hub) Tell(ctx context.Context, to store.Binding, c relay.Chat, program, text string) (relay.Result, error) {
 	res, err := h.out.Tell(ctx, to.Tenant, to.Instance, c, program+": "+text)
 	if ae := relay.Explain(err); ae == nil || ae.Outcome != relay.NotSent {
@@ -262,7 +267,7 @@ func (h *Hub) Tell(ctx context.Context, to store.Binding, c relay.Chat, program,
 	return res, err
 }
 
-// Reply changes what people are told.
+// Reply changes the connector's own answers to people.
 func (h *Hub) Reply(r inbound.Replies) { h.in.Reply(r) }
 
 // Ready reports whether the store is writable and every bot's updates flow.

@@ -17,21 +17,21 @@ func (h *Hub) Serves(g relay.GatewayID, i relay.InstanceID) bool {
 	return s != nil && s.peer.Gateway == g
 }
 
-// Answers is Serves for a session whose gateway gives a sign of life now, within three seconds: a socket outlives
-// the host at its other end by most of a minute.
+// Answers is Serves for a session whose gateway gives a sign of life now, within three seconds: a socket outlives the
+// host at its other end by most of a minute.
 func (h *Hub) Answers(ctx context.Context, g relay.GatewayID, i relay.InstanceID) bool {
 	s := h.serving(i)
 	return s != nil && s.peer.Gateway == g && s.session.Answers(ctx)
 }
 
-// Awake reports whether a session serves the instance now whose gateway did not say that it goes idle.
+// Awake reports whether a session serves the instance now and its gateway has not said that it goes idle.
 func (h *Hub) Awake(i relay.InstanceID) bool {
 	s := h.serving(i)
 	return s != nil && !s.pump.Flipped()
 }
 
-// Active is when the gateway that serves the instance last acknowledged or asked for something; zero: it did not, or none
-// serves it.
+// Active returns when the gateway that serves the instance last acknowledged or requested something; zero: not yet, or
+// none serves it.
 func (h *Hub) Active(i relay.InstanceID) time.Time {
 	s := h.serving(i)
 	if s == nil || s.active.Load() == 0 {
@@ -40,7 +40,7 @@ func (h *Hub) Active(i relay.InstanceID) time.Time {
 	return time.Unix(0, s.active.Load())
 }
 
-// Warning is what an operator should know about an instance; empty: nothing.
+// Warning returns what an operator should know about an instance; empty: nothing.
 func (h *Hub) Warning(i relay.InstanceID) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -50,8 +50,8 @@ func (h *Hub) Warning(i relay.InstanceID) string {
 	return ""
 }
 
-// Fronts reports whether the session that serves the instance fronts one of the bots; also while none serves it, or
-// no hello has come yet.
+// Fronts reports whether the session that serves the instance serves one of the bots. It is also true while no session
+// serves the instance, or no hello has come yet.
 func (h *Hub) Fronts(i relay.InstanceID, bots ...relay.Bot) bool {
 	s := h.serving(i)
 	if s == nil || slices.ContainsFunc(bots, relay.Bot.IsProgram) {
@@ -63,8 +63,8 @@ func (h *Hub) Fronts(i relay.InstanceID, bots ...relay.Bot) bool {
 	})
 }
 
-// Unfronted are the bots whose events wait because the session that serves the instance does not front them.
-// Those events may have left the buffer since.
+// Unfronted returns the bots whose events wait because the session that serves the instance does not serve those bots.
+// The events may have left the buffer since.
 func (h *Hub) Unfronted(i relay.InstanceID) []relay.Bot {
 	s := h.serving(i)
 	if s == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// lookEvery is how long the hub relies on its reckoning of when quiet hours end: meanwhile the machine may sleep, or its
-// clock be set.
+// lookEvery is how long the hub relies on its computed end of quiet hours: in the meantime the machine may sleep, or
+// its clock be set.
 const lookEvery = time.Minute
 
 // takes reports whether the session takes an entry now; see delivery.Outlet.
@@ -21,7 +21,7 @@ func (s *attachment) takes(ctx context.Context, e store.Entry) bool {
 func (s *attachment) tooQuiet(ctx context.Context, e store.Entry) bool {
 	i, err := store.Only(s.hub.db.Instances(ctx, s.peer.Instance))
 	if err != nil {
-		return false // the pump's next look into the store says so
+		return false // the pump learns of it when it next reads the store
 	}
 	until, rests := i.Rests(time.Now())
 	if !rests {

@@ -35,7 +35,7 @@ func (s *attachment) settle(ctx context.Context, e *store.Entry) error {
 	return nil
 }
 
-// files are the event's, as far as they have come when waiting ends.
+// files returns the event's files, in the state they have when waiting ends.
 func (s *attachment) files(ctx, waiting context.Context, ev relay.Event, old bool) []render.File {
 	h := s.hub
 	if h.opts.Files == nil || len(ev.Attachments) == 0 {
@@ -59,8 +59,8 @@ func (s *attachment) files(ctx, waiting context.Context, ev relay.Event, old boo
 	return out
 }
 
-// url is where the gateway gets a file that is held; empty: nowhere. One that cannot fetch may still show its agent a
-// picture that anybody can load.
+// url returns the address at which the gateway gets a held file; empty: none. A gateway that cannot fetch may still
+// show its agent a picture that anybody can load.
 func (s *attachment) url(b relay.Bot, held relay.Held, old bool) string {
 	if old {
 		if p, ok := s.hub.hosted.Bot(b).(platforms.PublicMedia); ok && held.Facts.Kind == relay.TypePhoto {

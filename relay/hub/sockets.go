@@ -10,11 +10,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// What one credential may hold open. A gateway has one connection, and dials again a second after it lost that at
-// the earliest.
+// How many connections one credential may have. A gateway has one, and dials again a second after it lost that, at the
+// earliest.
 const (
-	// maxSockets of one gateway at a time: the one it speaks through, and others that have not said hello, of which
-	// the oldest goes when there are too many.
+	// maxSockets is how many sockets one gateway may have: the one through which it speaks, and others that have not
+	// said hello; if there are too many, the oldest of these is closed.
 	maxSockets = 4
 	maxSilent  = maxSockets - 1
 	// maxSessions counts those too that are ending, while actions run on. One more is refused.
@@ -22,7 +22,7 @@ const (
 	// dialBurst connections at once, and dialRate more per second.
 	dialBurst = 60
 	dialRate  = 1
-	// barredFor is how long a credential stays out after a session that passed a limit: each session has a budget of
+	// barredFor is how long a credential is refused after a session that exceeded a limit: each session has a budget of
 	// its own, and dialling again must gain nothing.
 	barredFor = 30 * time.Second
 )
@@ -30,18 +30,18 @@ const (
 // sockets are the live sessions of every gateway, and what bounds them. The zero value is ready. Its methods
 // may be called from any goroutine.
 type sockets struct {
-	mu sync.Mutex // guards by, what it leads to, and silent of every attachment
+	mu sync.Mutex // guards by and its values, and silent of every attachment
 	by map[relay.GatewayID]*dialler
 }
 
-// dialler is one gateway. It stays when its last session is gone, for the dials; credentials are few.
+// dialler is one gateway. It stays after its last session, for the count of dials; credentials are few.
 type dialler struct {
 	dials    *rate.Limiter
 	barred   time.Time     // until when
 	attached []*attachment // oldest first
 }
 
-// enter counts s in, or returns false when there are too many. surplus is the silent session that must go; nil: none.
+// enter counts s in, or returns false if there are too many. surplus is the silent session to close; nil: none.
 func (c *sockets) enter(s *attachment) (surplus *attachment, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +94,7 @@ func (c *sockets) leave(s *attachment) {
 	x.attached = slices.DeleteFunc(x.attached, func(o *attachment) bool { return o == s })
 }
 
-// of are the live sessions of a gateway.
+// of returns the live sessions of a gateway.
 func (c *sockets) of(g relay.GatewayID) []*attachment {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,10 +11,10 @@ const (
 	// two addresses, mean that a credential was copied and its users fight for the instance.
 	takeoverWindow = time.Minute
 	maxTakeovers   = 5
-	maxRemembered  = 32 // bounds the history of one instance
+	maxRemembered  = 32 // the length of one instance's history
 )
 
-// takeovers is one instance's recent history of sessions replacing each other.
+// takeovers is the recent history of sessions of one instance that replaced each other.
 type takeovers struct {
 	recent []takeover
 	until  time.Time // while in the future, the credential counts as copied

@@ -11,7 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// eventOf is the event of an entry, as far as its gateway is told of it. ok is false if it cannot be read.
+// eventOf returns the event of an entry, as its gateway is told it. ok is false if it cannot be read.
 func eventOf(e store.Entry) (ev relay.Event, ok bool) {
 	if e.Event != nil {
 		return *e.Event, true
@@ -45,7 +45,7 @@ func (s *attachment) join(e *store.Entry, next store.Entry) bool {
 	return true
 }
 
-// where is the conversation that an entry is said in, and how; see delivery.Outlet.
+// where returns the conversation that an entry is said in, and how; see delivery.Outlet.
 func (s *attachment) where(ctx context.Context, e store.Entry) (c delivery.Conversation, how delivery.Manner) {
 	ev, _ := eventOf(e)
 	c = delivery.In(relay.Chat{Bot: e.About.Bot, ID: e.About.Chat}, ev.Source.ThreadID)

@@ -16,7 +16,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// The purposes name the keys of the MACs. Purpose is that of what is stored: the codes.
+// The purposes name the keys of the MACs. Purpose is that of stored values: the codes.
 const (
 	Purpose      = "identity-code"
 	purposeToken = "identity-token"
@@ -25,15 +25,14 @@ const (
 const (
 	// ambientPrefix begins the identity tokens of this connector's own.
 	ambientPrefix = "hci1."
-	// ambientLife is how long an identity token is good. A gateway fetches one at every boot.
+	// ambientLife is how long an identity token is valid. A gateway fetches one at every boot.
 	ambientLife = 5 * time.Minute
-	// olderCodeLen is how long codes were that did not all begin with a letter. They are good for as long
-	// as they are not revoked.
+	// olderCodeLen is how long codes were that did not all begin with a letter. They stay valid until they are revoked.
 	olderCodeLen = 43
-	// claimsLen is how many bytes the claims of an identity token have: the MAC of its code, when the token was made
-	// in Unix nanoseconds, and its expiry in Unix seconds, both big-endian.
+	// claimsLen is how many bytes the claims of an identity token have: the MAC of its code, when the token was made in
+	// Unix nanoseconds, and its expiry in Unix seconds, both big-endian.
 	claimsLen = sha256.Size + 8 + 8
-	// signedLen is how many characters of the token its own MAC is over: the prefix, and the claims in base64url.
+	// signedLen is how many characters of the token its own MAC covers: the prefix, and the claims in base64url.
 	signedLen = len(ambientPrefix) + (claimsLen*8+5)/6
 )
 
@@ -41,13 +40,13 @@ const (
 // CodeMAC.
 func NewCode() string { return relay.RandomText(relay.TokenLen) }
 
-// CodeMAC is what code is stored under.
+// CodeMAC returns the key under which code is stored.
 func CodeMAC(mac relay.MACer, code string) []byte {
 	return mac.MAC(Purpose, relay.NewSecret([]byte(code)))
 }
 
-// Mint makes an identity token for whoever holds code, and says how long it is good. ErrUnauthorized: the code is
-// unknown or expired, or the mode is not None.
+// Mint makes an identity token for the holder of code, and returns how long it is valid. It returns ErrUnauthorized if
+// the code is unknown or expired, or the mode is not None.
 func (v *Verifier) Mint(ctx context.Context, code string) (token string, life time.Duration, err error) {
 	if v.mode != None || len(code) != relay.TokenLen && len(code) != olderCodeLen {
 		return "", 0, fmt.Errorf("%w: no identity code", ErrUnauthorized)
@@ -65,7 +64,7 @@ func (v *Verifier) Mint(ctx context.Context, code string) (token string, life ti
 	return v.sign(ambientClaims{mac, now, now.Add(life)}), life, nil
 }
 
-// code is the identity code with this MAC, if it still counts.
+// code returns the identity code with this MAC, if it still counts.
 func (v *Verifier) code(ctx context.Context, mac []byte) (store.Code, error) {
 	rec, err := v.codes.Get(ctx, store.IdentityCode, mac)
 	switch {
@@ -77,8 +76,8 @@ func (v *Verifier) code(ctx context.Context, mac []byte) (store.Code, error) {
 	return rec, nil
 }
 
-// ambient is the caller whose identity token bearer is. The tenant and the instance are those of the code's
-// record as it is now.
+// ambient returns the caller with the identity token bearer. The tenant and the instance are those that the code's
+// record has now.
 func (v *Verifier) ambient(ctx context.Context, bearer string) (Caller, error) {
 	c, ok := v.verify(bearer)
 	switch {
@@ -94,7 +93,7 @@ func (v *Verifier) ambient(ctx context.Context, bearer string) (Caller, error) {
 	return Caller{Proof: Ambient, Tenant: rec.Tenant, Instance: rec.Instance, Minted: c.minted, Subject: string(rec.Instance)}, nil
 }
 
-// ambientClaims are what an identity token says.
+// ambientClaims are the claims of an identity token.
 type ambientClaims struct {
 	mac     []byte // of the code it was made with
 	minted  time.Time
@@ -110,7 +109,7 @@ func (v *Verifier) sign(c ambientClaims) string {
 	return signed + "." + base64.RawURLEncoding.EncodeToString(v.mac.MAC(purposeToken, relay.NewSecret([]byte(signed))))
 }
 
-// verify reads an identity token that this connector made; ok is false for any other text, also for another spelling of
+// verify reads an identity token that this connector made; ok is false for any other text, even for another spelling of
 // such a token.
 func (v *Verifier) verify(token string) (c ambientClaims, ok bool) {
 	enc := base64.RawURLEncoding.Strict()

@@ -1,9 +1,8 @@
-// Package identity knows who is calling where a gateway's own credential is not enough or not
-// there yet: enrollment, provisioning and the management routes.
+// Package identity identifies callers where a gateway's own credential is not enough or does not exist yet: for
+// enrollment, provisioning and the management routes.
 //
-// It does not answer requests (relay/api does), and it does not know what a caller may do: it says
-// who it is, from a signed token, an introspection, or the record of an identity code. Gateways'
-// own bearers are relay/token's.
+// It does not answer requests (relay/api does), and it does not know what a caller may do. It identifies the caller
+// from a signed token, an introspection, or the record of an identity code. relay/token verifies gateways' own bearers.
 //
 // Invariants:
 //
@@ -43,14 +42,14 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Mode is how callers prove who they are.
+// Mode is the way in which callers prove their identity.
 type Mode string
 
 const (
-	// None is the default: the enrollment token alone proves the tenant, and this connector hands
-	// out identity tokens of its own to who holds an identity code.
+	// None is the default: the enrollment token alone proves the tenant, and this connector gives identity tokens of
+	// its own to holders of an identity code.
 	None Mode = "none"
-	// JWKS takes RS256 tokens of one issuer, whose keys are at an address or in a file.
+	// JWKS accepts RS256 tokens of one issuer, whose keys are at an address or in a file.
 	JWKS Mode = "jwks"
 	// Introspect asks an address with the caller's bearer.
 	Introspect Mode = "introspect"
@@ -58,7 +57,7 @@ const (
 
 // What callers test for. Everything else is to a caller the same as ErrUnavailable.
 var (
-	// ErrUnauthorized: the bearer, or the code, proves nothing (401). What wraps it says why, for a log.
+	// ErrUnauthorized: the bearer, or the code, proves nothing (401). An error that wraps it says why, for a log.
 	ErrUnauthorized = errors.New("unauthorized")
 	// ErrUnavailable: nobody can say now (503).
 	ErrUnavailable = errors.New("identity cannot be verified now")
@@ -69,7 +68,7 @@ const (
 	maxBearer = 16 << 10
 	// maxSubject bounds a subject, in bytes.
 	maxSubject = 128
-	// leeway is how far the issuer's clock and ours may be apart.
+	// leeway is how far the issuer's clock and ours may differ.
 	leeway = 30 * time.Second
 	// agentAudience begins the audience of a managed token.
 	agentAudience = "agent:"
@@ -77,14 +76,14 @@ const (
 	defaultTenantClaim = "tenant"
 )
 
-// Codes is the part of the store that knows the identity codes. *store.Codes satisfies it.
+// Codes is the part of the store that knows the identity codes. *store.Codes implements it.
 type Codes interface {
-	// Get is the code of that kind with this MAC. store.ErrNotFound: there is none, or no longer.
-	// store.ErrExpired: its time is over.
+	// Get returns the code of that kind with this MAC. It returns store.ErrNotFound if there is none any more, and
+	// store.ErrExpired if its time is over.
 	Get(ctx context.Context, k store.CodeKind, mac []byte) (store.Code, error)
 }
 
-// Blobs keeps the last good key set over a restart. *store.DB satisfies it.
+// Blobs keeps the last good key set over a restart. *store.DB implements it.
 type Blobs interface {
 	Blob(ctx context.Context, name string) (value []byte, ok bool, err error)
 	PutBlob(ctx context.Context, name string, value []byte) error
@@ -110,7 +109,7 @@ type Options struct {
 	Log    *slog.Logger     // nil means discard
 }
 
-// Proof is what a caller came with.
+// Proof is the kind of proof that a caller brought.
 type Proof int
 
 const (
@@ -125,27 +124,26 @@ const (
 // Caller is who calls.
 type Caller struct {
 	Proof Proof
-	// Tenant is empty for Anonymous, and where a managed token says nothing of it. What such a token does
-	// say must be true of the stored record.
+	// Tenant is empty for Anonymous, and if a managed token does not name it. If such a token names one, it must match
+	// the stored record.
 	Tenant relay.TenantID
-	// Instance is whom a managed token speaks for, or whom the identity code was made for: a code without
-	// one serves for enrollment and for nothing else.
+	// Instance is the instance for which a managed token speaks, or for which the identity code was made. A code
+	// without an instance serves only for enrollment.
 	Instance relay.InstanceID
 	Minted   time.Time // when the identity token was made, with Ambient only
 	Subject  string    // for the audit list: a token's "sub", else the instance; printable, may be empty
 }
 
-// keys is where the keys come from that verify tokens.
+// keys is the source of the keys that verify tokens.
 type keys interface {
-	// current is the set to go by. ErrUnavailable: none is known, and none can be had now.
+	// current returns the present key set. ErrUnavailable: none is known, and none can be had now.
 	current(ctx context.Context) (*keySet, error)
-	// newer is asked after old knew no fitting key. It returns a set that came after old, or old
-	// when there is none or it is too soon to look again.
+	// newer is called if old had no fitting key. It returns a set that came after old, or old if there is none or it is
+	// too soon to look again.
 	newer(ctx context.Context, old *keySet) *keySet
 }
 
-// Verifier says who is calling. Its methods may be called from any goroutine, and start none that
-// outlive them.
+// Verifier identifies callers. Its methods may be called from any goroutine, and leave no goroutines running.
 type Verifier struct {
 	// Set once, by New.
 	mode        Mode
@@ -213,9 +211,9 @@ func (v *Verifier) useKeys(blobs Blobs, o Options) (err error) {
 	return err
 }
 
-// Caller says who calls enroll or provision with bearer, which may be empty. In mode None a bearer that is no
-// identity token of this connector's is Anonymous (older gateways send a token for somebody else); otherwise
-// it must prove who it belongs to.
+// Caller identifies the caller of enroll or provision with bearer, which may be empty. In mode None a bearer that is
+// not an identity token of this connector is Anonymous (older gateways send a token for another service). In other
+// modes it must prove its owner.
 func (v *Verifier) Caller(ctx context.Context, bearer string) (Caller, error) {
 	switch v.mode {
 	case JWKS:

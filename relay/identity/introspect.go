@@ -16,17 +16,16 @@ import (
 )
 
 const (
-	// maxAsking is how many bearers are asked about at a time: more than relay/api lets one address ask about,
-	// so that an address whose questions hang does not block the others.
+	// maxAsking is how many bearers are asked about at a time: more than relay/api lets one address ask about, so that
+	// an address whose questions hang does not block the others.
 	maxAsking = 32
-	// rememberFor is how long a good answer counts without asking again, and so how long a token
-	// outlives its end.
+	// rememberFor is how long a good answer counts without another question, and so how long a token outlives its end.
 	rememberFor = 60 * time.Second
 	// maxRemembered bounds the good answers that are remembered.
 	maxRemembered = 1024
 )
 
-// introspector asks the operator's server whose bearer it is.
+// introspector asks the operator's server for the owner of a bearer.
 type introspector struct {
 	// Set once, by newIntrospector.
 	url    string
@@ -106,7 +105,7 @@ func (i *introspector) ask(ctx context.Context, bearer string) (Caller, error) {
 	return Caller{Proof: Token, Tenant: relay.TenantID(tenant), Subject: subject(answer["sub"])}, nil
 }
 
-// at is the value in object under path, nil when there is none.
+// at returns the value in object under path; nil if there is none.
 func at(object map[string]any, path string) any {
 	if value, ok := object[path]; ok {
 		return value
@@ -126,8 +125,8 @@ func (i *introspector) recall(sum [sha256.Size]byte) (Caller, bool) {
 	return r.caller, ok && i.now().Before(r.until)
 }
 
-// remember keeps an answer. When there are too many, those whose time is over are dropped, or else all: a
-// dropped answer costs one more question.
+// remember keeps an answer. If there are too many, it drops the expired ones, or else all: a dropped answer costs one
+// more question.
 func (i *introspector) remember(sum [sha256.Size]byte, c Caller) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Managed says which instance the managed token bearer speaks for; the caller finds out whether it exists.
-// Such tokens are of the same issuer as those for enrollment, and their audience is "agent:" and one
-// instance. In other modes than JWKS every bearer is ErrUnauthorized.
+// Managed returns the instance for which the managed token bearer speaks; the caller finds out whether it exists. Such
+// tokens have the same issuer as those for enrollment, and their audience is "agent:" and one instance. In other modes
+// than JWKS every bearer is ErrUnauthorized.
 func (v *Verifier) Managed(ctx context.Context, bearer string) (Caller, error) {
 	if v.mode != JWKS {
 		return Caller{}, fmt.Errorf("%w: managed tokens need the mode jwks", ErrUnauthorized)
@@ -22,14 +22,14 @@ func (v *Verifier) Managed(ctx context.Context, bearer string) (Caller, error) {
 	return v.token(ctx, bearer, true)
 }
 
-// token says who holds a managed token, or one for enrollment. One that is both serves for neither
+// token identifies the holder of a managed token, or of one for enrollment. A token that is both serves for neither
 // (invariant 3).
 func (v *Verifier) token(ctx context.Context, bearer string, managed bool) (Caller, error) {
 	claims, err := v.claims(ctx, bearer)
 	if err != nil {
 		return Caller{}, err
 	}
-	audiences, _ := claims.GetAudience() // what is no audience is meant for nobody
+	audiences, _ := claims.GetAudience() // an invalid audience matches nobody
 	enroll := slices.Contains(audiences, v.audience)
 	var agents []string
 	for _, a := range audiences {
@@ -53,8 +53,8 @@ func (v *Verifier) token(ctx context.Context, bearer string, managed bool) (Call
 	return c, nil
 }
 
-// claims are what a token says whose signature, issuer and times are in order. A token that no
-// known key fits makes the keys look for newer ones, as often as they allow.
+// claims returns the claims of a token whose signature, issuer and times are valid. If no known key fits, the keys look
+// for newer ones, as often as they allow.
 func (v *Verifier) claims(ctx context.Context, bearer string) (jwt.MapClaims, error) {
 	if err := checkBearer(bearer); err != nil {
 		return nil, err
@@ -79,12 +79,12 @@ func (v *Verifier) claims(ctx context.Context, bearer string) (jwt.MapClaims, er
 	}
 }
 
-// parse checks one token. set is asked only for a token whose form and algorithm are in order, so
-// that nonsense costs nobody a request.
+// parse checks one token. It calls set only for a token whose form and algorithm are valid, so that nonsense causes no
+// request.
 func (v *Verifier) parse(bearer string, set func() (*keySet, error)) (jwt.MapClaims, error) {
 	claims := jwt.MapClaims{}
 	_, err := v.parser.ParseWithClaims(bearer, claims, func(t *jwt.Token) (any, error) {
-		// What must be understood to be safe (RFC 7515, 4.1.11) is not understood here.
+		// A header that must be understood for safety (RFC 7515, 4.1.11) is not understood here.
 		if _, critical := t.Header["crit"]; critical {
 			return nil, jwt.ErrTokenMalformed
 		}
@@ -100,7 +100,7 @@ func (v *Verifier) parse(bearer string, set func() (*keySet, error)) (jwt.MapCla
 	return claims, nil
 }
 
-// reason is what a log may say about a token that was refused: none of the token's own words.
+// reason returns why a token was refused, for a log: none of the token's own words.
 func reason(err error) error {
 	for _, known := range []error{
 		errNoKey, jwt.ErrTokenMalformed, jwt.ErrTokenSignatureInvalid, jwt.ErrTokenRequiredClaimMissing,

@@ -16,14 +16,14 @@ import (
 const (
 	// maxAge is how old a set may be before a request looks for a newer one.
 	maxAge = time.Hour
-	// askEvery and askBurst bound the questions: whoever makes up key names must not make us a nuisance.
+	// askEvery and askBurst bound the questions: a client that makes up key names must not turn us into a nuisance.
 	askEvery = 10 * time.Second
 	askBurst = 20
 	// askAgain is the pause after a question without a good answer, which may have cost the caller
 	// askFor; askAgainEmpty is the same while there is no set at all, and so nobody can be let in.
 	askAgain      = time.Minute
 	askAgainEmpty = 5 * time.Second
-	// blobKeys is where the last good set is stored.
+	// blobKeys is the key under which the last good set is stored.
 	blobKeys = "jwks"
 )
 
@@ -41,9 +41,9 @@ type keyServer struct {
 	often  *rate.Limiter // the questions
 
 	mu      sync.Mutex // guards the fields below
-	set     *keySet    // nil: none known
+	set     *keySet    // nil: none is known
 	fetched time.Time  // when set came from the server; zero: it is from before this process
-	failed  time.Time  // when the last question ended without a good answer; zero: it had one, or there was none
+	failed  time.Time  // when the last question failed; zero: it succeeded, or there was none
 }
 
 func newKeyServer(blobs Blobs, o Options) (*keyServer, error) {
@@ -102,8 +102,8 @@ func (k *keyServer) ask(ctx context.Context, old *keySet) *keySet {
 	if set != old || !failed.IsZero() && now.Sub(failed) < pause || !k.often.AllowN(now, 1) {
 		return set
 	}
-	// The answer is for the others too, whether or not this caller waits for it. The store has its
-	// time after the question's: a server that is silent is what the stored set is for.
+	// The answer serves other callers too, whether or not this one waits for it. The store gets extra time after the
+	// question's: the stored set is there for a server that is silent.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*askFor)
 	defer cancel()
 	fresh, err := k.fetch(ctx)
@@ -166,7 +166,7 @@ func (k *keyServer) keep(ctx context.Context, set *keySet) {
 	}
 }
 
-// stored is the set of an earlier run, nil when there is none.
+// stored returns the set of an earlier run; nil if there is none.
 func (k *keyServer) stored(ctx context.Context) *keySet {
 	text, ok, err := k.blobs.Blob(ctx, blobKeys)
 	if err != nil {

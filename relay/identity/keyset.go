@@ -23,14 +23,13 @@ const (
 // errNoKey: the set has no key for the token.
 var errNoKey = errors.New("no key of the set fits")
 
-// publicKey is one key of a set. kid is empty when the set gives it no name.
+// publicKey is one key of a set. kid is empty if the set gives it no name.
 type publicKey struct {
 	kid string
 	key *rsa.PublicKey
 }
 
-// keySet is the usable keys of a JWKS document (RFC 7517), in an order of its own. It is not
-// changed after it was made.
+// keySet holds the usable keys of a JWKS document (RFC 7517), in its own order. It never changes.
 type keySet struct{ list []publicKey }
 
 // jwk is a key as it is spelled in a document. Only public parts are read.
@@ -44,8 +43,8 @@ type jwk struct {
 	E       string   `json:"e"`
 }
 
-// decodeKeys reads a JWKS document. Keys that cannot verify are skipped, and so is a second key of one name; a
-// set without any key left is a set, which verifies nothing. An error means that the text is no key set.
+// decodeKeys reads a JWKS document. It skips keys that cannot verify, and further keys of the same name. A set without
+// any key left is a valid set, which verifies nothing. An error means that the text is not a key set.
 func decodeKeys(text []byte) (*keySet, error) {
 	var doc struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -69,7 +68,7 @@ func decodeKeys(text []byte) (*keySet, error) {
 	return &keySet{list}, nil
 }
 
-// public is the key, if it may verify RS256 signatures.
+// public returns the key, if it may verify RS256 signatures.
 func (k jwk) public() (*rsa.PublicKey, bool) {
 	switch {
 	case k.KeyType != "RSA",
@@ -105,8 +104,8 @@ func (s *keySet) encode() []jwk {
 	return out
 }
 
-// find is the key for a token with this header. A token that names no key can only be meant for
-// the one key there is.
+// find returns the key for a token with this header. A token that names no key can only be meant for the one key there
+// is.
 func (s *keySet) find(header map[string]any) (*rsa.PublicKey, error) {
 	value, named := header["kid"]
 	if !named {

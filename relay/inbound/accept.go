@@ -18,8 +18,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/history"
 )
 
-// Accept judges every event of b, stores what is admitted in one transaction, and only then wakes
-// the lanes and answers control messages.
+// Accept judges every event of b, stores the admitted ones in one transaction, and only then wakes the lanes and
+// answers control messages.
 func (x *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	in := x.in
 	in.facts.Visible.Forget(x.bot, b.Roster)
@@ -72,23 +72,24 @@ func (x *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	in.counters.Add(count.Quarantined, uint64(len(b.Undecodable)))
 	in.noteLost(out)
 	in.announceAll(judged, out.Items, b)
-	runtime.Gosched() // the pumps go first: otherwise the platform's next request holds up what came
+	runtime.Gosched() // the pumps go first: otherwise the platform's next request holds up these events
 	for _, m := range b.Moves {
-		in.workers.call(relay.Chat{Bot: x.bot, ID: m.To}) // what was undecided went along
+		in.workers.call(relay.Chat{Bot: x.bot, ID: m.To}) // undecided events moved along
 	}
 	return nil
 }
 
-// interruptFor has every instance that is about to get a person's /stop stop its run first. It comes before the message
-// is stored: once that is in the lane, nothing could overtake it any more; and it must not wait behind a backlog. Which
-// settings the gateway has we cannot know: every key that may be meant is told, and one that runs nothing does nothing.
+// interruptFor makes every instance that is about to get a person's /stop stop its run first. It does so before the
+// message is stored: once that is in the lane, nothing could overtake it any more, and the stop must not wait behind a
+// backlog. The gateway's settings are not known here, so the stop is sent for every key that may be meant; a key that
+// runs nothing ignores it.
 func (in *Inbound) interruptFor(j judgement) {
 	if !gate.IsStop(j.event) {
 		return
 	}
 	src := j.event.Source
 	keys := sessionkey.Forms(src)
-	if src.ThreadID == "" || string(src.ThreadID) == string(src.ChatID) { // else those of a forward are of the chat around the thread
+	if src.ThreadID == "" || string(src.ThreadID) == string(src.ChatID) { // otherwise the event is a forward of the chat around the thread
 		keys = append(keys, sessionkey.Forwarded(src)...)
 	}
 	for _, v := range j.verdicts {
@@ -103,7 +104,8 @@ func (in *Inbound) interruptFor(j judgement) {
 	}
 }
 
-// announceAll says what became of a batch's events. stored has one for each that was consumed, and then those of marks.
+// announceAll publishes the outcome of a batch's events. stored has one outcome for each event that was consumed, and
+// then those of marks.
 func (in *Inbound) announceAll(judged []judgement, stored []store.ItemOutcome, b platforms.Batch) {
 	for _, j := range judged {
 		switch {
@@ -123,7 +125,8 @@ func (in *Inbound) announceAll(judged []judgement, stored []store.ItemOutcome, b
 	}
 }
 
-// noteLost counts and logs what left a full buffer, and takes away the placeholders of capabilities that had to go.
+// noteLost counts and logs entries that left a full buffer, and removes the placeholders of capabilities that were
+// dropped.
 func (in *Inbound) noteLost(out store.AcceptOutcome) {
 	for inst, n := range out.Overflowed {
 		in.counters.Add(count.Overflowed, uint64(n))
@@ -132,7 +135,7 @@ func (in *Inbound) noteLost(out store.AcceptOutcome) {
 	in.capabilities.DiscardLost(out.Lost)
 }
 
-// deliveryOf is what is kept of an event: the forward that stands for it, if there is one.
+// deliveryOf returns the stored form of an event: the forward that stands for it, if there is one.
 func deliveryOf(ev relay.Event, forwards []relay.Forward) relay.Delivery {
 	f := first(forwards, func(f relay.Forward) bool { return f.Event.ID == ev.ID })
 	if f == nil {
@@ -143,9 +146,9 @@ func deliveryOf(ev relay.Event, forwards []relay.Forward) relay.Delivery {
 	return out
 }
 
-// first is the first of all that is so; nil: none is.
-func first[T any](all []T, so func(T) bool) *T {
-	if i := slices.IndexFunc(all, so); i >= 0 {
+// first returns the first element for which fits is true; nil if there is none.
+func first[T any](all []T, fits func(T) bool) *T {
+	if i := slices.IndexFunc(all, fits); i >= 0 {
 		return &all[i]
 	}
 	return nil
@@ -157,7 +160,7 @@ func (in *Inbound) announce(j judgement, buffers []relay.BufferID) {
 	j.stored(buffers)
 	in.decide(j.event, j.verdicts...)
 	if j.verdicts[0].Reason == gate.Duplicate {
-		return // what it came with belongs to whom its first copy was for
+		return // its capability belongs to the instance that got its first copy
 	}
 	in.settle(j)
 	if j.press != nil {
@@ -175,7 +178,7 @@ func (in *Inbound) announce(j judgement, buffers []relay.BufferID) {
 	}
 }
 
-// deliver gives what was stored of j to the lanes it was appended to, and tells the bus.
+// deliver hands the stored entries of j to their lanes, and tells the bus.
 func (in *Inbound) deliver(j judgement) {
 	about := store.AboutOf(j.event)
 	whole := in.whole(j)
@@ -203,7 +206,7 @@ func (in *Inbound) deliver(j judgement) {
 	}
 }
 
-// recalled are the verdicts as the history has them.
+// recalled returns the verdicts as the history has them.
 func (j judgement) recalled() (out []history.Verdict) {
 	for _, v := range j.verdicts {
 		out = append(out, history.Verdict{Instance: v.Instance, Why: string(v.Reason)})
@@ -211,14 +214,14 @@ func (j judgement) recalled() (out []history.Verdict) {
 	return out
 }
 
-// profileFor is the profile that the instance gets j for.
+// profileFor returns the profile that the instance gets j for.
 func (j judgement) profileFor(i relay.InstanceID) string {
 	n := slices.IndexFunc(j.to, func(r store.Recipient) bool { return r.Instance == i })
 	return j.to[n].Profile
 }
 
-// stored notes under which ids j was stored, one per recipient, and corrects the verdict of an instance that was
-// revoked after it was judged, which has received nothing.
+// stored notes the ids under which j was stored, one per recipient, and corrects the verdict of an instance that was
+// revoked after it was judged: that instance has received nothing.
 func (j judgement) stored(buffers []relay.BufferID) {
 	for n, to := range j.to {
 		at := slices.IndexFunc(j.verdicts, func(v verdict) bool { return v.Instance == to.Instance })
@@ -242,8 +245,8 @@ func (in *Inbound) decide(ev relay.Event, verdicts ...verdict) {
 	}
 }
 
-// bind is the capability that came in a judged event, for the instance that is to receive the event, and to be stored
-// with it; nil: there is none. Of two instances it is the author's own.
+// bind returns the capability of a judged event, to be stored for the instance that is to receive the event; nil: there
+// is none. Of two instances it is the author's own.
 func (in *Inbound) bind(j *judgement) *capability.Record {
 	if j.capability == nil {
 		return nil
@@ -263,9 +266,9 @@ func (in *Inbound) bind(j *judgement) *capability.Record {
 	return nil
 }
 
-// settle ends what the network shows of an event that came with a capability and is stored now: the placeholder, when
-// nobody gets the event and the connector's own answer does not replace it; the buttons that were pressed, when
-// somebody does. Those of a prompt go by a way that a crash does not end.
+// settle tidies up what the network shows for a stored event that came with a capability. It removes the placeholder if
+// nobody gets the event and the connector's own answer does not replace it, and the pressed buttons if somebody does. A
+// prompt's buttons are removed in another way, which survives a crash.
 func (in *Inbound) settle(j judgement) {
 	if j.capability == nil {
 		return
@@ -284,7 +287,7 @@ func (in *Inbound) settle(j judgement) {
 	}
 }
 
-// named is ev with an id for each of its files, if somebody keeps them: what is stored of the event names them.
+// named returns ev with an id for each of its files, if somebody keeps them: the stored event names them.
 func (in *Inbound) named(ev relay.Event) relay.Event {
 	if !in.keepsFilesOf(ev) {
 		return ev
@@ -301,8 +304,8 @@ func (in *Inbound) keepsFilesOf(ev relay.Event) bool {
 	return in.files != nil && len(ev.Attachments) > 0
 }
 
-// whole reports whether the event is stored as a whole, not as the frame that leaves: what its gateway is told of it then
-// depends on the moment when it is pushed. The frame of one that was forwarded would not say so.
+// whole reports whether the event is stored as a whole and not as a frame: its gateway's view of it then depends on the
+// moment when it is pushed. The frame of a forwarded one would not show that.
 func (in *Inbound) whole(j judgement) bool {
 	return j.context || in.keepsFilesOf(j.event) || j.event.Traits.Forwarded
 }

@@ -15,10 +15,10 @@ import (
 // ClaimWithin bounds everything the platforms are asked about one claim. No answer is no.
 const ClaimWithin = 5 * time.Second
 
-// MayClaim reports whether the instance may be granted a chat at a gateway's word, and the place to grant: one of
-// its bound owners, who is not linked for commands only, manages the chat and sees it, now and by the platform's word. An empty chat stands for the whole
-// scope; an empty scope is unknown to the caller. Nobody may claim a direct message. It blocks for at most
-// ClaimWithin.
+// MayClaim reports whether the instance may be granted a chat because its gateway asks for it, and which place to
+// grant. One of its bound owners, who is not linked for commands only, must manage the chat and see it, now and as the
+// platform says. An empty chat stands for the whole scope; with an empty scope, the caller does not know it. Nobody may
+// claim a direct message. It blocks for at most ClaimWithin.
 func (in *Inbound) MayClaim(ctx context.Context, i relay.InstanceID, p relay.PlatformID, scope relay.ScopeID, chat relay.ChatID) (relay.Place, bool) {
 	ctx, cancel := context.WithTimeout(platforms.For(ctx, i), ClaimWithin)
 	defer cancel()
@@ -39,7 +39,7 @@ func (in *Inbound) MayClaim(ctx context.Context, i relay.InstanceID, p relay.Pla
 	return relay.Place{}, false
 }
 
-// claimable is the place the bot knows under the asserted scope and chat.
+// claimable returns the place the bot knows under the asserted scope and chat.
 func claimable(ctx context.Context, p platforms.Bot, scope relay.ScopeID, chat relay.ChatID) (relay.Place, bool) {
 	if chat == "" {
 		return relay.Place{Platform: p.ID().Platform, Scope: scope}, scope != ""
@@ -56,7 +56,7 @@ func claimable(ctx context.Context, p platforms.Bot, scope relay.ScopeID, chat r
 	return place, true
 }
 
-// governs reports whether the user manages the place and, where it is one chat, sees it.
+// governs reports whether the user manages the place and, if it is one chat, sees it.
 func (in *Inbound) governs(ctx context.Context, p platforms.Bot, place relay.Place, user relay.UserID) bool {
 	m, ok := p.(platforms.Manager)
 	if !ok {

@@ -15,13 +15,14 @@ const (
 	maxContext = 30
 	// maxContextBytes bounds their texts and names.
 	maxContextBytes = 16 << 10
-	// contextWithin bounds the question what was said in a chat.
+	// contextWithin bounds the question about a chat's earlier messages.
 	contextWithin = 10 * time.Second
 )
 
-// bringsContext reports whether an event brings what was said before it, by the policy of an instance which holds the
-// grant that covers its chat, or to which its author is linked. A direct message does, if anything: there it is what programs
-// told its author. Presses never do, and commands not there: gateways answer them without their agent.
+// bringsContext reports whether an event brings the earlier messages of its chat, by the policy of an instance that
+// holds the grant that covers the chat, or to which the author is linked. In a direct message, those can only be what
+// programs told its author. Presses never bring context, and commands do not bring it in a direct message: gateways
+// answer them without their agent.
 func bringsContext(ev relay.Event, policy relay.ContextPolicy, grant, bound bool) bool {
 	direct := ev.Source.ChatType == relay.ChatDM
 	switch {
@@ -38,8 +39,8 @@ func bringsContext(ev relay.Event, policy relay.ContextPolicy, grant, bound bool
 	}
 }
 
-// BringContext puts what was said before ev into it, if it is to bring that to the instance as things stand
-// now. What cannot be learned is told as an error of the context: the event does not fail for it.
+// BringContext puts the messages before ev into it, if the instance is to get them now. If they cannot be learned, the
+// context says so: the event does not fail because of it.
 func (in *Inbound) BringContext(ctx context.Context, i relay.InstanceID, ev *relay.Event) {
 	if ev.Source.ChatType == relay.ChatDM {
 		if who := (reader{i, ev.Bot, ev.Source.UserID}); in.Told.any(who) && in.wantsContext(ctx, i, *ev) {
@@ -63,14 +64,14 @@ func (in *Inbound) BringContext(ctx context.Context, i relay.InstanceID, ev *rel
 	ev.Context, ev.ContextError = newest(besides(*ev, lines)), err != nil || !whole
 }
 
-// besides are the lines that ev does not say itself: it may be joined of messages that came before its newest.
+// besides returns the lines that ev does not say itself: it may be joined of messages that came before its newest.
 func besides(ev relay.Event, lines []relay.ContextLine) []relay.ContextLine {
 	return slices.DeleteFunc(lines, func(l relay.ContextLine) bool {
 		return l.UserID == ev.Source.UserID && l.Text != ev.Text && strings.Contains("\n"+ev.Text+"\n", "\n"+l.Text+"\n")
 	})
 }
 
-// wantsContext reports whether the instance is told what was said before ev.
+// wantsContext reports whether the instance is told the messages before ev.
 func (in *Inbound) wantsContext(ctx context.Context, i relay.InstanceID, ev relay.Event) (wants bool) {
 	src := ev.Source
 	err := in.db.View(ctx, func(ctx context.Context) error {
@@ -89,13 +90,13 @@ func (in *Inbound) wantsContext(ctx context.Context, i relay.InstanceID, ev rela
 	return err == nil && wants
 }
 
-// newest are the last lines, as many as a message brings.
+// newest returns the last lines, as many as a message brings.
 func newest(lines []relay.ContextLine) []relay.ContextLine {
 	return lines[broughtFrom(len(lines), func(n int) relay.ContextLine { return lines[n] }):]
 }
 
-// broughtFrom is from which of so many lines on a message brings them: the last ones, at most maxContext and of at most
-// maxContextBytes.
+// broughtFrom returns the index of the first of so many lines that a message brings. It brings the last lines: at most
+// maxContext, and at most maxContextBytes.
 func broughtFrom(lines int, line func(n int) relay.ContextLine) (first int) {
 	bytes := maxContextBytes
 	for first = lines; first > 0 && lines-first < maxContext; first-- {

@@ -13,8 +13,8 @@ import (
 // maxDecisions bounds the list `explain` prints.
 const maxDecisions = 1000
 
-// Decisions are the newest verdicts: ids and reasons, never what people wrote. The zero value has none. Its methods may be
-// called from any goroutine.
+// Decisions are the newest verdicts: ids and reasons, never what people wrote. The zero value has none. Its methods may
+// be called from any goroutine.
 type Decisions struct {
 	mu  sync.Mutex // guards all
 	all []gate.Decision
@@ -41,7 +41,7 @@ func (d *Decisions) Taken(i relay.InstanceID, of store.About, at time.Time) {
 	}
 }
 
-// Forget takes out what a person wrote to i, and to nobody.
+// Forget removes the verdicts about messages that a person wrote to i or to nobody.
 func (d *Decisions) Forget(i relay.InstanceID, p relay.PlatformID, u relay.UserID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

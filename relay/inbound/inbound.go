@@ -1,14 +1,14 @@
-// Package inbound brings what networks bring to the lanes of the instances that may see it: it judges every event, stores what
-// is admitted, and has judged later what lacks only a network's word.
+// Package inbound brings events from networks to the lanes of the instances that may see them. It judges every event,
+// stores the admitted ones, and judges an event later if only a network's answer is missing.
 //
 // Invariants:
 //
 //  1. Accept returns nil only after everything admitted is on disk.
-//  2. What cannot be learned (a fact, a visibility) counts as no.
+//  2. A fact that cannot be learned, such as visibility, counts as no.
 //
 // Decided: A platform's moves are stored before its events are judged, so that the gate sees grants under the new id;
-// doing it twice is harmless. Visibility is asked last, since it is the one fact that costs a request. A control message
-// that changes nothing and gets no answer is not stored: strangers cannot make the disk work.
+// doing it twice is harmless. Visibility is asked last, since it is the one fact that costs a request. A control
+// message that changes nothing and gets no answer is not stored: strangers cannot make the disk work.
 package inbound
 
 import (
@@ -25,34 +25,34 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 )
 
-// Bots are the bots that are hosted. All methods: any goroutine; none blocks.
+// Bots returns the hosted bots. Its methods may be called from any goroutine and do not block.
 type Bots interface {
 	// Bots are all, in the order of the configuration. The caller does not change the list.
 	Bots() []platforms.Bot
-	// Bot is the one of that id, or nil.
+	// Bot returns the bot with that id, or nil.
 	Bot(relay.Bot) platforms.Bot
 }
 
-// Gateways are those that serve the instances. All methods: any goroutine; none blocks.
+// Gateways are the gateways that serve the instances. Its methods may be called from any goroutine and do not block.
 type Gateways interface {
 	// Connected reports whether one serves the instance now.
 	Connected(relay.InstanceID) bool
 	// Deliver gives the instance's lane an entry that was stored.
 	Deliver(relay.InstanceID, store.Entry)
-	// Interrupt has the instance's gateway stop what it runs under the key, about the chat.
+	// Interrupt makes the instance's gateway stop what it runs under the key, for the chat.
 	Interrupt(relay.InstanceID, relay.SessionKey, relay.ChatID)
 }
 
-// Capabilities keep what events are answered with, and take away what networks show meanwhile; *outbound.Capabilities. None of
-// the methods blocks.
+// Capabilities keeps the credentials with which events are answered, and answers through them: it sends the connector's
+// own answers, and takes away buttons and placeholders. *outbound.Capabilities implements it. Its methods do not block.
 type Capabilities interface {
-	// Bind is a capability as it is stored with its event, for the instance that is to receive the event; nil: none is
-	// kept. undecided: the event waits for its verdict.
+	// Bind returns the capability in its stored form, for the instance that is to receive the event; nil: none is kept.
+	// undecided: the event waits for its verdict.
 	Bind(c platforms.Capability, ev relay.Event, t relay.TenantID, i relay.InstanceID, undecided bool) *capability.Record
-	// Open is a stored one with its credential; false: that does not open.
+	// Open returns a stored capability with its credential; false: it cannot be opened.
 	Open(capability.Record) (platforms.Capability, bool)
-	// Answer puts the connector's own answer to an event on its way, through c if there is one, with its options as buttons
-	// where the network has such.
+	// Answer sends the connector's own answer to an event, through c unless it is nil, with its options as buttons if
+	// the network has buttons.
 	Answer(ev relay.Event, a relay.Answer, c *platforms.Capability)
 	// Settle takes away the buttons through which c came: somebody got the press.
 	Settle(relay.Bot, platforms.Capability)
@@ -70,20 +70,20 @@ type Prompts interface {
 	ClearPressed(ev relay.Event)
 }
 
-// Files fetches what comes with events. It does not block.
+// Files fetches the files of events. It does not block.
 type Files interface {
 	Fetch(as ...relay.Attachment)
 }
 
-// Replies are what the connector itself tells people in direct messages; the zero value is silence.
+// Replies are the connector's own answers to people in direct messages; the zero value is silence.
 type Replies struct {
-	// Unbound is told to a person who is linked to no gateway, at most once on a day (UTC); empty: nothing.
+	// Unbound is the answer to a person who is linked to no gateway, at most once a day (UTC); empty: none.
 	Unbound string
-	// Away: who writes to a gateway that is away is told so, once while that lasts.
+	// Away: a person who writes to a gateway that is away is told so, once for each absence.
 	Away bool
 }
 
-// Options are what an Inbound works with.
+// Options are the parts that an Inbound works with.
 type Options struct {
 	DB           *store.DB
 	Facts        *facts.Facts
@@ -96,7 +96,7 @@ type Options struct {
 	Counters     *count.Totals
 	Files        Files // nil: nobody keeps files, and events are delivered as if they had none
 	Replies      Replies
-	// Roster is told what a network says of who sees what. It must not block. Nil: nobody wants to know.
+	// Roster is told a network's changes in who sees what. It must not block. Nil: nobody wants to know.
 	Roster func(relay.Bot, []platforms.RosterChange)
 	Began  time.Time // when this process came up
 	Log    *slog.Logger
@@ -104,7 +104,7 @@ type Options struct {
 
 // Inbound takes events to lanes. Its methods may be called from any goroutine.
 type Inbound struct {
-	// Told is what programs told people.
+	// Told remembers what programs told people.
 	Told Told
 
 	db           *store.DB
@@ -125,7 +125,7 @@ type Inbound struct {
 	workers workers
 }
 
-// New makes an Inbound. What is undecided waits for Begin.
+// New makes an Inbound. Undecided events wait for Begin.
 func New(o Options) *Inbound {
 	in := &Inbound{
 		db: o.DB, facts: o.Facts, bots: o.Bots, gateways: o.Gateways, capabilities: o.Capabilities, prompts: o.Prompts,
@@ -136,10 +136,10 @@ func New(o Options) *Inbound {
 	return in
 }
 
-// Reply changes what people are told.
+// Reply changes the connector's own answers to people.
 func (in *Inbound) Reply(r Replies) { in.judge.replies.Store(&r) }
 
-// RunOf is the instance of the tenant that runs the key, i's own run before others', and the chat of it.
+// RunOf returns the instance of the tenant that runs the key, preferring i itself, and the chat of that run.
 func (in *Inbound) RunOf(t relay.TenantID, i relay.InstanceID, key relay.SessionKey) (relay.InstanceID, relay.ChatID, bool) {
 	v, ok := in.runs.find(t, i, key)
 	return v.instance, v.chat, ok

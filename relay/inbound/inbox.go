@@ -9,7 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// inbox is the door of one bot.
+// inbox is the platforms.Inbox of one bot.
 type inbox struct {
 	in  *Inbound
 	bot relay.Bot
@@ -17,19 +17,19 @@ type inbox struct {
 
 var _ platforms.Inbox = (*inbox)(nil)
 
-// Inbox is where the bot hands in what its network brings.
+// Inbox returns where the bot hands in events.
 func (in *Inbound) Inbox(b relay.Bot) platforms.Inbox { return &inbox{in: in, bot: b} }
 
 func (x *inbox) Cursor(ctx context.Context) ([]byte, error) {
 	return x.in.db.Cursor(ctx, x.bot)
 }
 
-// Chats are the places where a grant or a conversation says that events matter to somebody.
+// Chats returns the places where a grant or a conversation says that events matter to somebody.
 func (x *inbox) Chats(ctx context.Context) ([]relay.Place, error) {
 	var out []relay.Place
 	added := make(map[relay.Place]bool)
 	add := func(p relay.Place) {
-		if (p.Chat != "" || p.Scope != "") && !added[p] { // a scope without a chat: all of it
+		if (p.Chat != "" || p.Scope != "") && !added[p] { // a scope without a chat means all of it
 			added[p] = true
 			out = append(out, p)
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 )
 
-// judge decides what is to happen with events. But for what control messages ask for, it changes nothing that is stored.
+// judge decides what happens to events. It changes nothing that is stored, except what control messages request.
 type judge struct {
 	// Set once, by New.
 	db       *store.DB
@@ -33,39 +33,40 @@ type judge struct {
 	replies atomic.Pointer[Replies]
 }
 
-// judgement is what is to happen with one event.
+// judgement is what happens to one event.
 type judgement struct {
 	event    relay.Event
-	frame    []byte         // of the event; nil when nobody gets it
-	forward  *store.Forward // what goes in place of the frame; nil: nothing
+	frame    []byte         // of the event; nil: nobody gets it
+	forward  *store.Forward // replaces the frame; nil: nothing does
 	verdicts []verdict      // at least one
 	// consumed: the event gets a seen mark at least. A dropped event writes nothing.
 	consumed   bool
-	context    bool // somebody who gets it is to be told what was said before it
+	context    bool // a receiver is to be told the messages before it
 	to         []store.Recipient
-	undecided  []relay.InstanceID    // whose verdict waits for the network, or behind one that does
+	undecided  []relay.InstanceID    // instances whose verdict waits for the network, or behind one that does
 	ofOwner    bool                  // in a shared chat, by somebody who is bound: they see the chat
 	answer     relay.Answer          // of the connector's own: to a control message, or a notice
-	told       relay.EventID         // the mark of the notice that answer is; empty: it is none
-	press      *prompt.Press         // the prompt that it answers, if it is the first; nil: none
-	capability *platforms.Capability // what the event came with; nil: none
-	holder     relay.InstanceID      // whose that capability is if the event is stored for it; empty: nobody's
+	told       relay.EventID         // the mark of the notice in answer; empty: the answer is not a notice
+	press      *prompt.Press         // the prompt that it answers first; nil: none
+	capability *platforms.Capability // the event's capability; nil: none
+	holder     relay.InstanceID      // the owner of that capability if the event is stored for it; empty: nobody
 }
 
-// verdict is one instance's, or with an empty instance the event's.
+// verdict is the verdict for one instance or, with an empty instance, for the event.
 type verdict struct {
 	Instance relay.InstanceID
 	Tenant   relay.TenantID
 	Reason   gate.Reason
-	buffer   relay.BufferID // what it was stored under; zero: it was not
+	buffer   relay.BufferID // the id under which it was stored; zero: it was not
 }
 
 func dropped(ev relay.Event, why gate.Reason) judgement {
 	return judgement{event: ev, verdicts: []verdict{{Reason: why}}}
 }
 
-// arrived decides about an event that just came, in the order: own message, duplicate, control, another bot's command, then the
-// candidates. before are the judgements about the events before it in its batch. An error is the store's.
+// arrived decides about an event that has just arrived, in the order: own message, duplicate, control, another bot's
+// command, then the possible recipients. before are the judgements about the events before it in its batch. An error is
+// the store's.
 func (g *judge) arrived(ctx context.Context, ev relay.Event, before []judgement) (j judgement, err error) {
 	if ev.Traits.Own {
 		return dropped(ev, gate.OwnMessage), nil
@@ -85,7 +86,7 @@ func (g *judge) arrived(ctx context.Context, ev relay.Event, before []judgement)
 		case ev.Traits.OtherCommand:
 			j = dropped(ev, gate.OtherCommand)
 		default:
-			if j, err = g.judgeCandidates(ctx, ev, before); err == nil {
+			if j, err = g.judgeRecipients(ctx, ev, before); err == nil {
 				err = g.greet(ctx, &j, before)
 			}
 		}
@@ -101,9 +102,9 @@ func (g *judge) arrived(ctx context.Context, ev relay.Event, before []judgement)
 	return j, err
 }
 
-// judgeCandidates puts the gate's question for every instance that could receive ev.
-func (g *judge) judgeCandidates(ctx context.Context, ev relay.Event, before []judgement) (judgement, error) {
-	cs, none, err := g.candidates(ctx, ev, "")
+// judgeRecipients puts the gate's question for every instance that could receive ev.
+func (g *judge) judgeRecipients(ctx context.Context, ev relay.Event, before []judgement) (judgement, error) {
+	cs, none, err := g.possibleRecipients(ctx, ev, "")
 	if err != nil {
 		return judgement{}, err
 	}
@@ -129,7 +130,7 @@ func (g *judge) judgeCandidates(ctx context.Context, ev relay.Event, before []ju
 		case gate.Undecided:
 			j.undecided, j.consumed = append(j.undecided, c.instance.ID), true
 		case gate.Delivered:
-			if j.frame == nil { // once for all: every instance gets the same frame, but for its profile
+			if j.frame == nil { // once for all: every instance gets the same frame, except for its profile
 				j.frame, fits = wire.Pack(ev)
 			}
 			if v.Reason, err = g.give(ctx, &j, c, fits); err != nil {
@@ -145,8 +146,8 @@ func (g *judge) judgeCandidates(ctx context.Context, ev relay.Event, before []ju
 	return j, nil
 }
 
-// give adds the candidate to who gets the event, whose frame fits or not, and is the verdict.
-func (g *judge) give(ctx context.Context, j *judgement, c candidate, fits bool) (gate.Reason, error) {
+// give adds the recipient to the receivers of the event, whose frame fits or not, and returns the verdict.
+func (g *judge) give(ctx context.Context, j *judgement, c recipient, fits bool) (gate.Reason, error) {
 	ev := j.event
 	j.press = c.press(ev)
 	profile := "" // of its gateway's, the one that acted on the chat last
@@ -175,7 +176,7 @@ func (g *judge) give(ctx context.Context, j *judgement, c candidate, fits bool) 
 	return gate.Delivered, nil
 }
 
-// pack notes what goes in place of the event's frame, if it is a forward that fits and somebody gets it.
+// pack replaces the event's frame by a forward, if that fits and somebody gets it.
 func (j *judgement) pack(d relay.Delivery) {
 	if f, ok := d.(relay.Forward); ok && j.frame != nil {
 		if line, fits := wire.Pack(f); fits {
@@ -184,22 +185,23 @@ func (j *judgement) pack(d relay.Delivery) {
 	}
 }
 
-// candidate is an instance that could receive an event, with what is stored about it.
-type candidate struct {
+// recipient is a possible recipient of an event: an instance that could receive it, with its stored facts.
+type recipient struct {
 	instance store.Instance
-	bound    bool           // the author is bound to it, and it is the one of theirs that gets the event
+	bound    bool           // the author is bound to it, and of their instances it is the one that gets the event
 	grant    bool           // it holds the grant covering the chat
 	direct   bool           // the event's chat counts as a direct message
-	asked    *prompt.Record // what it asked, and the event answers; nil: the event is no press on a prompt
+	asked    *prompt.Record // its prompt that the event answers; nil: the event is not a press on a prompt
 	named    bool           // the author wrote to it by name
-	told     string         // what they wrote behind that
+	told     string         // the text behind the name
 }
 
-// candidates are the instance of the author's own that gets the event, and the holder of the
-// grant covering the chat, if that is none of their own; first the one that the author wrote to by name. A button press is for one of them only; one that answers a prompt,
-// for whoever asked. none is why there is no candidate, where there is none. spokenTo is whose name was taken from ev's text
-// before; empty: nobody's.
-func (g *judge) candidates(ctx context.Context, ev relay.Event, spokenTo relay.InstanceID) (out []candidate, none gate.Reason, err error) {
+// possibleRecipients returns the instances that could receive ev: the one among the author's own that gets the event,
+// and the holder of the grant that covers the chat, if that is not one of them. The instance that the author addressed
+// by name comes first. A button press is for one of them only; a press that answers a prompt is for the instance that
+// asked. none is the reason if there is no recipient. spokenTo is the instance whose name was removed from ev's text
+// before; empty: none.
+func (g *judge) possibleRecipients(ctx context.Context, ev relay.Event, spokenTo relay.InstanceID) (out []recipient, none gate.Reason, err error) {
 	none = nobody(ev)
 	if ev.Prompt != nil {
 		out, err = g.asker(ctx, ev)
@@ -234,7 +236,7 @@ func (g *judge) candidates(ctx context.Context, ev relay.Event, spokenTo relay.I
 		said = gate.Without(ev, told)
 	}
 	private := direct(g.bots.Bot(ev.Bot), ev, granted && grant.Chat == src.ChatID)
-	add := func(i relay.InstanceID, c candidate) error {
+	add := func(i relay.InstanceID, c recipient) error {
 		c.direct = private
 		c.instance, err = store.Only(g.facts.Instances(ctx, i))
 		switch {
@@ -252,7 +254,7 @@ func (g *judge) candidates(ctx context.Context, ev relay.Event, spokenTo relay.I
 	}
 	own, bound := gate.OwnInstance(owned, grant.Instance, named, gate.CommandOf(said), private)
 	if bound {
-		if err := add(own, candidate{bound: true, grant: granted && grant.Instance == own}); err != nil {
+		if err := add(own, recipient{bound: true, grant: granted && grant.Instance == own}); err != nil {
 			return nil, none, err
 		}
 	}
@@ -262,15 +264,15 @@ func (g *judge) candidates(ctx context.Context, ev relay.Event, spokenTo relay.I
 	// For a holder that the author is linked to for commands only, they are a stranger.
 	foreign := granted && grant.Instance != own && !slices.ContainsFunc(gate.Whole(owned), func(o gate.Owned) bool { return o.Instance == grant.Instance })
 	if foreign && !(ev.Traits.Press && bound) {
-		if err := add(grant.Instance, candidate{grant: true}); err != nil {
+		if err := add(grant.Instance, recipient{grant: true}); err != nil {
 			return nil, none, err
 		}
 	}
 	return out, none, nil
 }
 
-// spoken is the one of the author's own instances and the holder of the grant that the author wrote to by name, and what they
-// wrote; empty: none of them.
+// spoken returns the instance, among the author's own and the holder of the grant, that the author addressed by name,
+// and the text behind the name; empty: none of them.
 func (g *judge) spoken(ctx context.Context, ev relay.Event, owned []gate.Owned, holder relay.InstanceID) (relay.InstanceID, string, error) {
 	if !strings.HasPrefix(strings.TrimSpace(ev.Text), "@") {
 		return "", "", nil
@@ -290,9 +292,9 @@ func (g *judge) spoken(ctx context.Context, ev relay.Event, owned []gate.Owned, 
 	return i, told, nil
 }
 
-// ask puts the gate's question about one candidate, from what is known: the network is not asked here.
-// known is false where only the network's word on who sees the chat is missing; without it the answer is no.
-func (g *judge) ask(ctx context.Context, ev relay.Event, c candidate) (why gate.Reason, known bool, err error) {
+// ask puts the gate's question about one recipient, from known facts: it does not ask the network. known is false if
+// only the network's answer about who sees the chat is missing; without it the verdict is no.
+func (g *judge) ask(ctx context.Context, ev relay.Event, c recipient) (why gate.Reason, known bool, err error) {
 	f := c.facts(ev)
 	f.Visible = true
 	if why := c.decide(ev, f); why != gate.Delivered || f.Direct {
@@ -305,7 +307,7 @@ func (g *judge) ask(ctx context.Context, ev relay.Event, c candidate) (why gate.
 
 // decideFor is ask for an event that just came: it is Undecided where only the network's word is missing, and
 // where an earlier event of the chat waits for it.
-func (g *judge) decideFor(ctx context.Context, ev relay.Event, c candidate, before []judgement) (gate.Reason, error) {
+func (g *judge) decideFor(ctx context.Context, ev relay.Event, c recipient, before []judgement) (gate.Reason, error) {
 	why, known, err := g.ask(ctx, ev, c)
 	if err != nil || known && why != gate.Delivered || c.direct {
 		return why, err
@@ -323,15 +325,15 @@ func (g *judge) decideFor(ctx context.Context, ev relay.Event, c candidate, befo
 	switch {
 	case known && waiting == 0:
 		return gate.Delivered, nil
-	case waiting >= MaxUndecided && !known: // who is known to see the chat, as its owner who writes there, is let in
+	case waiting >= MaxUndecided && !known: // a person who is known to see the chat, such as its owner who writes there, is let in
 		return gate.NotVisible, nil
 	}
 	return gate.Undecided, nil
 }
 
-// knownToSee is whether somebody who is bound to the candidate can see the event's chat now, if that is
-// known without asking. Who writes in a chat sees it.
-func (g *judge) knownToSee(ctx context.Context, ev relay.Event, c candidate) (sees, known bool, err error) {
+// knownToSee reports whether somebody who is bound to the recipient can see the event's chat now, if that is known
+// without asking. A person who writes in a chat sees it.
+func (g *judge) knownToSee(ctx context.Context, ev relay.Event, c recipient) (sees, known bool, err error) {
 	if c.bound {
 		return true, true, nil
 	}
@@ -350,24 +352,24 @@ func (g *judge) knownToSee(ctx context.Context, ev relay.Event, c candidate) (se
 		}
 		known = known && k
 		if n++; !known && n >= facts.SomeWatchers {
-			break // the network is to say it of all of them
+			break // the network must answer for all of them
 		}
 	}
 	return false, known, nil
 }
 
-// direct reports whether the chat of an event of b's counts as a direct message. Where others can join one, a chat that was
-// claimed is a room and stays one, whoever is left in it.
+// direct reports whether the chat of an event counts as a direct message. On a network where others can join such a
+// chat, a claimed chat is a room and stays one, whoever is left in it.
 func direct(b platforms.Bot, ev relay.Event, claimed bool) bool {
 	_, joinable := b.(platforms.Sharer)
 	return ev.Source.ChatType == relay.ChatDM && !(claimed && joinable)
 }
 
-func (c candidate) facts(ev relay.Event) gate.Facts {
+func (c recipient) facts(ev relay.Event) gate.Facts {
 	src := ev.Source
 	policy, declared := c.instance.Relevance[src.Platform]
 	if !declared {
-		policy.RequireAddress = true // what newer gateways assume, and the safe one
+		policy.RequireAddress = true // newer gateways assume this, and it is the safe value
 	}
 	return gate.Facts{
 		Direct:      c.direct,
@@ -387,8 +389,8 @@ func (c candidate) facts(ev relay.Event) gate.Facts {
 	}
 }
 
-// conversation records why the candidate may act on the event's chat from now on.
-func (c candidate) conversation(ev relay.Event) store.Conversation {
+// conversation records why the recipient may act on the event's chat from now on.
+func (c recipient) conversation(ev relay.Event) store.Conversation {
 	conv := store.Conversation{
 		Scope: ev.Source.Scope, Parent: ev.Source.ParentChatID, Type: ev.Source.ChatType, ByGrant: c.grant,
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// absence is how long this process must be up before anybody is told of a gateway that was here before: it may be on its
-// way back.
+// absence is how long this process must have run before anybody is told that a gateway is away which was here before:
+// it may be on its way back.
 const absence = time.Minute
 
 const (
@@ -21,8 +21,9 @@ const (
 	answerQuiet = "`%s` is quiet until %s; your message is kept."
 )
 
-// tellOnce makes text j's answer, if it was not told before: mark is the event whose seen mark says so. That is stored with the
-// batch, so that a restart tells nobody twice. before are the judgements of the same batch.
+// tellOnce sets text as j's answer, if the person was not told it before. mark is the event whose seen mark says that
+// they were. The mark is stored with the batch, so that a restart tells nobody twice. before are the judgements of the
+// same batch.
 func (g *judge) tellOnce(ctx context.Context, j *judgement, before []judgement, text string, mark relay.EventID) error {
 	if slices.ContainsFunc(before, func(b judgement) bool { return b.told == mark }) {
 		return nil
@@ -34,7 +35,7 @@ func (g *judge) tellOnce(ctx context.Context, j *judgement, before []judgement, 
 	return err
 }
 
-// greet has a stranger told how to get a code, where that is wanted.
+// greet tells a stranger how to get a code, if the operator wants that.
 func (g *judge) greet(ctx context.Context, j *judgement, before []judgement) error {
 	ev, says := j.event, g.replies.Load().Unbound
 	if says == "" || j.verdicts[0] != (verdict{Reason: gate.NoBinding}) || !addressable(ev) {
@@ -50,8 +51,8 @@ func (g *judge) greet(ctx context.Context, j *judgement, before []judgement) err
 	return nil
 }
 
-// excuse has a bound person told that i, to whom their message goes, is quiet or away, where that is wanted. A gateway that
-// sleeps is woken unless it is quiet, and so needs no excuse.
+// excuse tells a bound person that i, to whom their message goes, is quiet or away, if the operator wants that. A
+// gateway that sleeps is woken unless it is quiet, and so needs no excuse.
 func (g *judge) excuse(ctx context.Context, j *judgement, i store.Instance, before []judgement) error {
 	if !g.replies.Load().Away || !addressable(j.event) {
 		return nil
@@ -68,7 +69,7 @@ func (g *judge) excuse(ctx context.Context, j *judgement, i store.Instance, befo
 	if i.Asleep || g.gateways.Connected(i.ID) || time.Now().Before(since) {
 		return nil
 	}
-	// The mark of what was told outlives some days only; the conversation says the same of what was said later.
+	// The mark of the notice is kept for some days only; the conversation says the same about later messages.
 	talk, known, err := store.First(g.db.Conversations(ctx, store.ConversationFilter{Instance: i.ID, Chat: j.event.Chat()}))
 	if err != nil || known && talk.LastAt.After(since) {
 		return err
@@ -77,12 +78,12 @@ func (g *judge) excuse(ctx context.Context, j *judgement, i store.Instance, befo
 	return g.tellOnce(ctx, j, before, fmt.Sprintf(answerAway, name), mark)
 }
 
-// addressable reports whether ev is what a person wrote directly to the bot.
+// addressable reports whether a person wrote ev directly to the bot.
 func addressable(ev relay.Event) bool {
 	return ev.Source.ChatType == relay.ChatDM && ev.Source.UserID != "" && !ev.Traits.AuthorIsBot && !ev.Traits.Press && ev.Prompt == nil
 }
 
-// toldItems are the marks of what people were told because of a batch.
+// toldItems returns the marks of the notices that people got because of a batch.
 func toldItems(bot relay.Bot, judged []judgement) (out []store.AcceptItem) {
 	for _, j := range judged {
 		if j.told != "" {

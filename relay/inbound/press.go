@@ -11,21 +11,21 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 )
 
-// What a person reads if their press reached nobody.
+// The texts for a person whose press reached nobody.
 const (
 	wordsForeign = "This question is not for you"
 	wordsClosed  = "This question is closed"
 )
 
-// asker is the only candidate for a press that answers a prompt: the instance that asked, even if the person is linked to others
-// too. There is none if no instance asked.
-func (g *judge) asker(ctx context.Context, ev relay.Event) ([]candidate, error) {
+// asker returns the only recipient for a press that answers a prompt: the instance that asked, even if the person is
+// linked to others too. There is none if no instance asked.
+func (g *judge) asker(ctx context.Context, ev relay.Event) ([]recipient, error) {
 	src := ev.Source
 	r, ok, err := g.db.Prompts.At(ctx, ev.Chat(), ev.Prompt.PromptID)
 	if err != nil || !ok {
 		return nil, err
 	}
-	c := candidate{asked: &r}
+	c := recipient{asked: &r}
 	c.instance, err = store.Only(g.facts.Instances(ctx, r.Instance))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
@@ -42,10 +42,10 @@ func (g *judge) asker(ctx context.Context, ev relay.Event) ([]candidate, error) 
 	}
 	grant, granted, err := g.facts.Covering(ctx, place)
 	c.grant, c.direct = granted && grant.Instance == r.Instance, direct(g.bots.Bot(ev.Bot), ev, granted && grant.Chat == place.Chat)
-	return []candidate{c}, err
+	return []recipient{c}, err
 }
 
-// nobody is the reason for an event without a candidate.
+// nobody returns the reason for an event without a recipient.
 func nobody(ev relay.Event) gate.Reason {
 	if ev.Prompt != nil {
 		return gate.PromptClosed
@@ -53,8 +53,8 @@ func nobody(ev relay.Event) gate.Reason {
 	return gate.NoBinding
 }
 
-// decide asks the gate about the candidate: as a press if it answers the candidate's prompt, otherwise as any event.
-func (c candidate) decide(ev relay.Event, f gate.Facts) gate.Reason {
+// decide asks the gate about the recipient: as a press if it answers the recipient's prompt, otherwise as any event.
+func (c recipient) decide(ev relay.Event, f gate.Facts) gate.Reason {
 	if c.asked == nil {
 		return gate.Decide(f)
 	}
@@ -65,9 +65,9 @@ func (c candidate) decide(ev relay.Event, f gate.Facts) gate.Reason {
 	})
 }
 
-// completed is ev as the candidate will get it, and as the gate judges it: a press with what is remembered of its prompt, a
-// message without the candidate's name if it began with that.
-func (c candidate) completed(ev relay.Event) relay.Event {
+// completed returns ev as the recipient will get it and as the gate judges it: a press with the remembered prompt, a
+// message without the recipient's name at its beginning.
+func (c recipient) completed(ev relay.Event) relay.Event {
 	switch {
 	case c.named:
 		return gate.Without(ev, c.told)
@@ -88,8 +88,8 @@ func (c candidate) completed(ev relay.Event) relay.Event {
 	return ev
 }
 
-// press is what is stored with the event if it answers the candidate's prompt; nil: it does not.
-func (c candidate) press(ev relay.Event) *prompt.Press {
+// press returns the press to store with the event if it answers the recipient's prompt; nil: it does not.
+func (c recipient) press(ev relay.Event) *prompt.Press {
 	if c.asked == nil {
 		return nil
 	}

@@ -15,11 +15,11 @@ type pressID struct {
 // presses are those about which something is still to be done. The zero value is ready.
 type presses struct {
 	mu      sync.Mutex                              // guards the fields below
-	told    map[pressID]bool                        // whose people were told that they came to nothing
+	told    map[pressID]bool                        // presses that had no effect and whose people were told so
 	waiting map[pressID]func(relay.EventID, string) // undecided: how their people are told
 }
 
-// maxTold bounds what is remembered to tell nobody twice, and whom to tell.
+// maxTold is how many presses are remembered so that nobody is told twice, and how many people wait to be told.
 const maxTold = 4096
 
 // wait notes how the person is told once the press is decided about.
@@ -32,7 +32,7 @@ func (p *presses) wait(id pressID, tell func(relay.EventID, string)) {
 	p.waiting[id] = tell
 }
 
-// decided is how the person is told of the verdict; nil: they are not.
+// decided returns the function that tells the person the verdict; nil: they are not told.
 func (p *presses) decided(id pressID) func(relay.EventID, string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

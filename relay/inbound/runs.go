@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// maxRuns bounds how much is remembered in each of two generations: up to two entries for a session key, of which
-	// a conversation has up to three, on Slack up to eight.
+	// maxRuns is how many entries are remembered in each of two generations. A session key has up to two entries, and a
+	// conversation up to three keys, on Slack up to eight.
 	maxRuns = 10_000
-	// runsFor is how long after its last delivery a key is taken to run something that a person's /stop can end.
+	// runsFor is how long after its last delivery a key is assumed to run something that a person's /stop can end.
 	runsFor = time.Hour
 )
 
@@ -48,8 +48,8 @@ func (t *runs) remember(tenant relay.TenantID, keys []relay.SessionKey, v run) {
 	}
 }
 
-// find is the run of the key that is the instance's own, else one of its tenant. Several
-// instances may run one key: an owner's and the holder of the chat received the same message.
+// find returns the run of the key that is the instance's own, else one of its tenant. Several instances may run one
+// key: an owner's and the holder of the chat received the same message.
 func (t *runs) find(tenant relay.TenantID, i relay.InstanceID, key relay.SessionKey) (run, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -61,7 +61,7 @@ func (t *runs) find(tenant relay.TenantID, i relay.InstanceID, key relay.Session
 	return run{}, false
 }
 
-// atLocked is what is remembered under k. t.mu must be held.
+// atLocked returns the run under k. t.mu must be held.
 func (t *runs) atLocked(k runKey) (v run, ok bool) {
 	if v, ok = t.young[k]; !ok {
 		v, ok = t.old[k]
@@ -69,7 +69,7 @@ func (t *runs) atLocked(k runKey) (v run, ok bool) {
 	return v, ok
 }
 
-// recent is the instance's own run of the key, if something was delivered there for it a short while before now.
+// recent returns the instance's own run of the key, if something was delivered there for it a short while before now.
 func (t *runs) recent(tenant relay.TenantID, i relay.InstanceID, key relay.SessionKey, now time.Time) (run, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

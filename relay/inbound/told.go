@@ -10,14 +10,15 @@ import (
 )
 
 const (
-	// toldFor is how long it is remembered what a program told a person who says nothing.
+	// toldFor is how long a program's message to a silent person is remembered.
 	toldFor = 24 * time.Hour
-	// maxReaders is of how many people.
+	// maxReaders is for how many people such messages are remembered.
 	maxReaders = 512
 )
 
-// Told remembers, in memory alone, what programs told people in direct messages, for the instance in whose name they did: the next
-// message there brings it as context. The zero value is ready. Its methods may be called from any goroutine.
+// Told remembers, in memory only, what programs told people in direct messages, for the instance in whose name they
+// did: the next message there brings it as context. The zero value is ready. Its methods may be called from any
+// goroutine.
 type Told struct {
 	mu     sync.Mutex // guards the field below
 	people map[reader][]remark
@@ -34,11 +35,11 @@ type reader struct {
 type remark struct {
 	at   time.Time
 	line relay.ContextLine
-	with relay.EventID // the newest message that brought it; empty: none did
+	with relay.EventID // the newest message that brought it; empty: none
 }
 
-// Add remembers what a program told a person through b, in the name of the instance that they are linked to; it forgets what is too
-// old or too much.
+// Add remembers what a program told a person through b, in the name of their linked instance. It forgets entries that
+// are too old or too many.
 func (d *Told) Add(to store.Binding, b relay.Bot, program, text string, now time.Time) {
 	r := reader{to.Instance, b, to.User}
 	d.mu.Lock()
@@ -46,7 +47,7 @@ func (d *Told) Add(to store.Binding, b relay.Bot, program, text string, now time
 	if d.people == nil {
 		d.people = make(map[reader][]remark)
 	}
-	var longest reader // whoever has been silent for longest
+	var longest reader // the person who has been silent for longest
 	for o, all := range d.people {
 		all = slices.DeleteFunc(all, func(m remark) bool { return now.Sub(m.at) > toldFor })
 		if d.people[o] = all; len(all) == 0 {
@@ -69,7 +70,7 @@ func (d *Told) any(r reader) bool {
 	return len(d.people[r]) > 0
 }
 
-// bring is what a message brings that is about to be pushed.
+// bring returns the context for a message that is about to be pushed.
 func (d *Told) bring(r reader, with relay.EventID, now time.Time) (lines []relay.ContextLine) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -82,7 +83,7 @@ func (d *Told) bring(r reader, with relay.EventID, now time.Time) (lines []relay
 	return lines
 }
 
-// Taken forgets what an event has brought that the gateway of the instance acknowledged.
+// Taken forgets the context of an event that the instance's gateway acknowledged.
 func (d *Told) Taken(i relay.InstanceID, of store.About) {
 	r := reader{i, of.Bot, of.User}
 	d.mu.Lock()

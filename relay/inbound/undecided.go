@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// MaxUndecided is how many events of one chat wait for the network's word. Those past it are not visible.
+	// MaxUndecided is how many events of one chat may wait for the network's answer. Further ones count as not visible.
 	MaxUndecided = 1000
 	// decidedTogether is how many verdicts share a commit.
 	decidedTogether = 64
@@ -23,8 +23,8 @@ const (
 	judgeRetry = time.Second
 )
 
-// Begin has what is undecided judged, each chat by a worker that start starts, until ctx ends: what was so at the last stop
-// and what comes.
+// Begin judges undecided events until ctx ends: those from before the last stop, and new ones. start starts a worker
+// for each chat.
 func (in *Inbound) Begin(ctx context.Context, start func(worker func())) error {
 	in.workers.begin(func(c relay.Chat) { start(func() { in.judgeChat(ctx, c) }) })
 	return in.Resume(ctx)
@@ -33,7 +33,7 @@ func (in *Inbound) Begin(ctx context.Context, start func(worker func())) error {
 // End starts no worker any more.
 func (in *Inbound) End() { in.workers.end() }
 
-// Resume has what was undecided at the last stop judged again: its bot may be here now.
+// Resume judges the undecided events from before the last stop again: their bot may be here now.
 func (in *Inbound) Resume(ctx context.Context) error {
 	all, err := in.db.Pending.List(ctx, store.PendingFilter{})
 	if err != nil {
@@ -45,7 +45,7 @@ func (in *Inbound) Resume(ctx context.Context) error {
 	return nil
 }
 
-// Undecided are the chats of which events wait for their verdict.
+// Undecided returns the chats with undecided events.
 func (in *Inbound) Undecided() []relay.Chat { return in.workers.chats() }
 
 // judgeChat is a chat's worker: it decides until nothing is left.
@@ -68,8 +68,8 @@ func (in *Inbound) judgeChat(ctx context.Context, c relay.Chat) {
 	}
 }
 
-// Judge decides about the undecided events of one chat, in order, until none is left. The error says why it cannot be
-// decided about one now: a *platforms.MutedError, or the store's.
+// Judge decides the undecided events of one chat, in order, until none is left. The error says why an event cannot be
+// decided now: a *platforms.MutedError, or the store's.
 func (in *Inbound) Judge(ctx context.Context, c relay.Chat) error {
 	for ctx.Err() == nil {
 		left, err := in.judgeSome(ctx, in.bots.Bot(c.Bot), c)
@@ -80,8 +80,8 @@ func (in *Inbound) Judge(ctx context.Context, c relay.Chat) error {
 	return ctx.Err()
 }
 
-// judgeSome decides about the oldest undecided events of a chat. left is false when there are none, or their bot is
-// not hosted here any more.
+// judgeSome decides the oldest undecided events of a chat. left is false if there are none, or their bot is no longer
+// hosted here.
 func (in *Inbound) judgeSome(ctx context.Context, p platforms.Bot, c relay.Chat) (left bool, err error) {
 	waiting, err := in.db.Pending.List(ctx, store.PendingFilter{Chat: c, Limit: decidedTogether})
 	if err != nil || len(waiting) == 0 || p == nil {
@@ -151,11 +151,11 @@ func (g *judge) pending(ctx context.Context, p platforms.Bot, u store.Pending) (
 		if ev.Traits.Named {
 			spokenTo = u.Instance
 		}
-		cs, _, err := g.candidates(ctx, ev, spokenTo)
+		cs, _, err := g.possibleRecipients(ctx, ev, spokenTo)
 		if err != nil {
 			return j, err
 		}
-		if i := slices.IndexFunc(cs, func(c candidate) bool { return c.instance.ID == u.Instance }); i >= 0 {
+		if i := slices.IndexFunc(cs, func(c recipient) bool { return c.instance.ID == u.Instance }); i >= 0 {
 			c, known := cs[i], false
 			v.Tenant = c.instance.Tenant
 			j.event = c.completed(ev)
@@ -182,8 +182,8 @@ func (g *judge) pending(ctx context.Context, p platforms.Bot, u store.Pending) (
 	}
 }
 
-// askOwners asks the network, until the given time, whether one of those bound to the candidate sees the event's chat.
-func (g *judge) askOwners(ctx context.Context, p platforms.Bot, ev relay.Event, c candidate, until time.Time) error {
+// askOwners asks the network, until the given time, whether a person bound to the recipient sees the event's chat.
+func (g *judge) askOwners(ctx context.Context, p platforms.Bot, ev relay.Event, c recipient, until time.Time) error {
 	ctx = platforms.OnBehalf(ctx, c.instance.ID)
 	for u, err := range g.facts.Watchers(ctx, c.instance.ID, ev.Chat()) {
 		if err != nil {

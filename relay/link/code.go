@@ -16,10 +16,10 @@ const (
 	olderLen = 8
 )
 
-// newCode is a random code without its dash.
+// newCode returns a random code without its dash.
 func newCode() string { return relay.RandomOf(alphabet, codeLen) }
 
-// display is how people are shown a code: in groups of three.
+// display returns the code as people see it: in groups of three.
 func display(code string) string { return code[:3] + "-" + code[3:6] + "-" + code[6:] }
 
 // parseCode reads a code as people type it: in any case, with blanks and dashes anywhere, and with letters for

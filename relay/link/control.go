@@ -17,7 +17,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/callers"
 )
 
-// verb is what a control message asks for. It is the command's name too.
+// verb is the request of a control message. It is the command's name, too.
 type verb string
 
 // All but verbLink are commands in direct messages only.
@@ -37,9 +37,9 @@ type Control struct {
 	option string // of a press on a button of Agent's answer: which one
 }
 
-// Command is the control message that ev is; ok is false if it is none. In a direct message that is every command of a
-// verb's name, a deep link with a code, and a press on what Agent asked. Elsewhere it is "/link" with a code, which must
-// not be seen by more people. A command addressed to another bot is never one.
+// Command returns the control message in ev; ok is false if there is none. In a direct message, a control message is
+// every command with a verb's name, a deep link with a code, and a press on a question of Agent. Elsewhere it is only
+// "/link" with a code, which no more people must see. A command for another bot is never one.
 func Command(ev relay.Event) (c Control, ok bool) {
 	direct := ev.Source.ChatType == relay.ChatDM
 	if p := ev.Prompt; p != nil { // an option may be called "link"
@@ -63,7 +63,7 @@ func Command(ev relay.Event) (c Control, ok bool) {
 			c.verb = v
 		}
 	}
-	// What a deep link carries is one word; more words are somebody talking.
+	// The value of a deep link is one word; more words are somebody talking.
 	if c.verb == "" && ev.Traits.DeepLink && direct && shaped && !strings.ContainsFunc(c.typed, unicode.IsSpace) {
 		c.verb = verbLink
 	}
@@ -73,8 +73,8 @@ func Command(ev relay.Event) (c Control, ok bool) {
 	return c, true
 }
 
-// Ours reports whether a control message is the connector's own: /mute and /unmute are, where a program of that name writes to
-// its author. To everybody else they mean what their agent makes of them.
+// Ours reports whether a control message is the connector's own. /mute and /unmute are, if a program of that name
+// writes to its author. For everybody else they mean what their agent makes of them.
 func (d *Desk) Ours(ctx context.Context, ev relay.Event, c Control) (bool, error) {
 	if c.verb != verbMute && c.verb != verbUnmute {
 		return true, nil
@@ -83,7 +83,7 @@ func (d *Desk) Ours(ctx context.Context, ev relay.Event, c Control) (bool, error
 	return err == nil && ok && caller.Person(ev.Source.Platform, ev.Source.UserID) != nil, err
 }
 
-// mute has a program write to the person no more, or again.
+// mute stops a program from writing to the person, or lets it write again.
 func (d *Desk) mute(ctx context.Context, p person, c Control) (string, error) {
 	name, off := strings.ToLower(c.typed), c.verb == verbMute
 	row := &audit.Entry{Actor: actor(p.Person), Action: string(c.verb), Detail: name}
@@ -104,8 +104,8 @@ func (d *Desk) mute(ctx context.Context, p person, c Control) (string, error) {
 	return "`" + name + "` no longer writes to you. `/unmute " + name + "` lets it write again.", nil
 }
 
-// Do carries out the control message ev, where c is what Command returned, and says what to answer in ev's chat. An error
-// means trouble with the store: the caller hands the same event in again, which is harmless after a success too.
+// Do carries out the control message ev, where c is the result of Command, and returns the answer for ev's chat. An
+// error means trouble with the store: the caller hands the same event in again, which is harmless after a success too.
 func (d *Desk) Do(ctx context.Context, ev relay.Event, c Control) (relay.Answer, error) {
 	if c.verb == verbLink {
 		text, err := d.redeem(ctx, ev, c.typed)
@@ -142,7 +142,7 @@ func (d *Desk) Do(ctx context.Context, ev relay.Event, c Control) (relay.Answer,
 	return out, nil
 }
 
-// person is somebody who wrote to the bot, and what they are linked to, the first linked first.
+// person is somebody who wrote to the bot, with their links, oldest first.
 type person struct {
 	store.Person
 	called string
@@ -150,7 +150,7 @@ type person struct {
 	direct relay.InstanceID // gets their direct messages; empty: none does
 }
 
-// linked is an instance that a person is linked to, and for which commands; none: for everything.
+// linked is an instance to which a person is linked, and the commands of the link; none: everything.
 type linked struct {
 	store.Instance
 	commands []string
@@ -170,7 +170,7 @@ func (d *Desk) linked(ctx context.Context, who store.Person) (p person, err erro
 	return p, err
 }
 
-// row is what a change that the person makes leaves in the audit list.
+// row returns the audit row of a change that the person makes.
 func (p person) row(action string, i store.Instance) *audit.Entry {
 	return &audit.Entry{Actor: actor(p.Person), Action: action, Tenant: i.Tenant, Instance: i.ID, Detail: string(p.Platform) + " person " + string(p.User)}
 }
@@ -179,7 +179,7 @@ func actor(p store.Person) audit.Actor {
 	return audit.Actor{Kind: audit.ActorPerson, Name: string(p.Platform) + ":" + string(p.User)}
 }
 
-// answers is the instance that answers the person's direct messages; false: none does.
+// answers returns the instance that answers the person's direct messages; false: none does.
 func (p person) answers() (store.Instance, bool) {
 	n := slices.IndexFunc(p.to, func(i linked) bool { return i.ID == p.direct })
 	if n < 0 {
@@ -188,12 +188,12 @@ func (p person) answers() (store.Instance, bool) {
 	return p.to[n].Instance, true
 }
 
-// whole are the instances that the person is linked to for everything.
+// whole returns the instances that the person is linked to for everything.
 func (p person) whole() []linked {
 	return slices.DeleteFunc(slices.Clone(p.to), func(i linked) bool { return len(i.commands) > 0 })
 }
 
-// named is the one of those instances that is meant, by its name or id in any case, or by an option.
+// named returns the instance that the message means, by its name or id in any case, or by an option.
 func (c Control) named(among []linked) (store.Instance, bool) {
 	typed := strings.TrimPrefix(c.typed, "@")
 	n := slices.IndexFunc(among, func(i linked) bool {
@@ -208,13 +208,13 @@ func (c Control) named(among []linked) (store.Instance, bool) {
 	return among[n].Instance, true
 }
 
-// optionOf is the id of the button that means an instance, whose own id may be too long for one.
+// optionOf returns the id of the button for an instance, whose own id may be too long for one.
 func optionOf(i relay.InstanceID) string {
 	sum := sha256.Sum256([]byte(i))
 	return hex.EncodeToString(sum[:8])
 }
 
-// says is who the person is here, and who answers them.
+// says tells the person who they are here, and which agent answers them.
 func (p person) says() string {
 	out := fmt.Sprintf("You are `%s` person `%s` here", p.Platform, quoted(string(p.User)))
 	if p.called != "" {
@@ -226,7 +226,7 @@ func (p person) says() string {
 	return out + ". " + p.others()
 }
 
-// others is who answers the person, and how to reach the others.
+// others says who answers the person, and how to reach the others.
 func (p person) others() string {
 	now, ok := p.answers()
 	out := []string{fmt.Sprintf("What you write to me here goes to `%s`.", quotable(now))}
@@ -277,7 +277,7 @@ func (d *Desk) unlink(ctx context.Context, p person, typed string) (string, erro
 	return out + " " + p.others(), nil
 }
 
-// choose has the instance that the person means get their direct messages, or asks which.
+// choose makes the instance that the person means get their direct messages, or asks which one they mean.
 func (d *Desk) choose(ctx context.Context, p person, c Control) (relay.Answer, error) {
 	among := p.whole()
 	if len(p.to) == 1 && len(among) == 1 {
@@ -304,8 +304,8 @@ func (d *Desk) choose(ctx context.Context, p person, c Control) (relay.Answer, e
 	return out, nil
 }
 
-// direct is the instance that gets the direct messages of a person with those bindings; empty: none does, but for their
-// commands.
+// direct returns the instance that gets the direct messages of a person with those bindings; empty: none, except for
+// their commands.
 func direct(bound []store.Binding) relay.InstanceID {
 	owned := make([]gate.Owned, len(bound))
 	for n, b := range bound {

@@ -1,6 +1,6 @@
-// Package link connects a person with an agent: the operator gets a short code, the person sends the
-// code to the bot in a direct message, and from then on the person's messages go to that agent. In direct messages
-// people also ask who they are here, choose which of their agents answers, and take themselves off.
+// Package link connects a person with an agent: the operator gets a short code, the person sends the code to the bot in
+// a direct message, and from then on the person's messages go to that agent. In direct messages people can also ask who
+// they are here, choose which of their agents answers, and unlink themselves.
 //
 // It does not send: it says what to answer. It does not decide who may see what; relay/gate does.
 //
@@ -8,9 +8,9 @@
 //
 //  1. A code is stored only as its MAC, is good for ten minutes and for one person.
 //  2. A code that others could read is worthless from then on.
-//  3. After five messages in ten minutes that link nobody, a person gets no answer and no further try. Where answers cost
-//     money, all people together get no more than five answers that link nobody; a code that works is always answered.
-//  4. No answer and no error contains a code, and none tells why a code does not work.
+//  3. After five messages in ten minutes that link nobody, a person gets no answer and no further try. Where answers
+//     cost money, all people together get no more than five answers that link nobody; a valid code is always answered.
+//  4. No answer and no error contains a code, or tells why a code is invalid.
 //  5. Making a code and using it leave a row in the audit list, without the code.
 package link
 
@@ -35,7 +35,7 @@ const Purpose = "link"
 
 // Desk gives out link codes and takes them back. Its methods may be called from any goroutine.
 type Desk struct {
-	Shard string // that commands in answers are for, if there are several; nobody changes it once the desk is used
+	Shard string // for commands in answers, if there are several shards; set before the desk is used
 
 	// Set once, by NewDesk.
 	db  *store.DB
@@ -53,8 +53,9 @@ func NewDesk(db *store.DB, mac relay.MACer, now func() time.Time) *Desk {
 // how is answerHow, with the command as it is typed.
 func (d *Desk) how() string { return relay.InShard(answerHow, d.Shard) }
 
-// Mint makes a code that binds whoever sends it to instance inst ("KQ2-9F4-M7X"), for those commands, or for everything if
-// there are none, and says until when. An empty p means any platform. store.ErrNotFound: no such instance.
+// Mint makes a code ("KQ2-9F4-M7X") that binds its sender to instance inst, for those commands or, if there are none,
+// for everything, and returns when it expires. An empty p means any platform. It returns store.ErrNotFound if the
+// instance does not exist.
 func (d *Desk) Mint(ctx context.Context, by audit.Actor, inst relay.InstanceID, p relay.PlatformID, commands ...string) (code string, expires time.Time, err error) {
 	i, err := store.Only(d.db.Instances(ctx, inst))
 	if err != nil {
@@ -86,9 +87,9 @@ const (
 	answerBeside = "Done: you are linked to `%s`. What you write to me here still goes to `%s`; send `/agent` to change that."
 )
 
-// redeem carries out the control message ev with verbLink, where typed is what Command returned, and says what to answer in
-// ev's chat; "" means silence. In a direct message it binds the author, and keeps the chat as the one to reach
-// the author in; anywhere else it makes the code worthless. An error means trouble with the store: the caller
+// redeem carries out the control message ev of the verb verbLink, where typed is from Command, and returns the answer
+// for ev's chat; "" means silence. In a direct message it binds the author, and remembers the chat as the one in which
+// to reach the author; anywhere else it makes the code worthless. An error means trouble with the store: the caller
 // hands the same event in again, which is harmless after a success too.
 func (d *Desk) redeem(ctx context.Context, ev relay.Event, typed string) (answer string, err error) {
 	secret, shaped := parseCode(typed)
@@ -113,7 +114,7 @@ func (d *Desk) redeem(ctx context.Context, ev relay.Event, typed string) (answer
 		return d.Ration(ev, answerWrong), nil
 	}
 	by := store.Person{Platform: ev.Source.Platform, User: ev.Source.UserID}
-	row := &audit.Entry{Actor: actor(by), Action: "link"}          // whose code it is, the store finds out
+	row := &audit.Entry{Actor: actor(by), Action: "link"}          // the store finds out whose code it is
 	d.db.People.Heard(by, store.Names{}, store.NamesIn(ev.Source)) // so that the link has them from its first moment
 	code, err := d.db.Codes.Redeem(ctx, row, d.key(secret), by, ev.Source.ChatID)
 	var taken *store.CommandTaken
@@ -147,20 +148,20 @@ func (d *Desk) redeem(ctx context.Context, ev relay.Event, typed string) (answer
 	}
 }
 
-// DirectTo is the instance that gets a person's direct messages; empty: none does, but for their commands.
+// DirectTo returns the instance that gets a person's direct messages; empty: none, except for their commands.
 func DirectTo(ctx context.Context, db *store.DB, by store.Person) (relay.InstanceID, error) {
 	bound, err := db.Bindings(ctx, store.BindingFilter{Platform: by.Platform, User: by.User})
 	return direct(bound), err
 }
 
-// quotable is an instance's name between the backticks of an answer.
+// quotable returns an instance's name between the backticks of an answer.
 func quotable(i store.Instance) string { return quoted(i.Shown()) }
 
 // quoted is s between backticks.
 func quoted(s string) string { return strings.ReplaceAll(s, "`", "'") }
 
-// Ration is an answer to ev that links nobody, or nothing. Where answers cost money, all people of the network together get
-// as many as one person does elsewhere: strangers have numbers enough, and may write from forged ones.
+// Ration returns an answer to ev that links nobody, or nothing. Where answers cost money, all people of the network
+// together get as many as one person does elsewhere: strangers have numbers enough, and may write from forged ones.
 func (d *Desk) Ration(ev relay.Event, answer string) string {
 	if ev.Traits.Costly && !d.tries.take(trier{platform: ev.Source.Platform}, d.now()) {
 		return ""
@@ -179,7 +180,7 @@ func (d *Desk) burn(ctx context.Context, ev relay.Event, code string) (answer st
 	return answerBurnt, nil
 }
 
-// key is what a code is stored under.
+// key returns the key under which a code is stored.
 func (d *Desk) key(code string) []byte {
 	return d.mac.MAC(Purpose, relay.NewSecret([]byte(code)))
 }

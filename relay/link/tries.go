@@ -18,7 +18,7 @@ const (
 	maxTriers = 4096
 )
 
-// trier is who tries: a person, or, where a message has no author, the chat.
+// trier is a person or, if a message has no author, a chat.
 type trier struct {
 	platform relay.PlatformID
 	user     relay.UserID
@@ -39,7 +39,7 @@ type tries struct {
 	at map[trier][]time.Time // oldest first
 }
 
-// take uses up one try of who's and reports whether there was one left.
+// take uses up one try and reports whether there was one left.
 func (t *tries) take(who trier, now time.Time) bool {
 	old := func(at time.Time) bool { return now.Sub(at) >= tryWindow }
 	t.mu.Lock()
@@ -62,7 +62,7 @@ func (t *tries) take(who trier, now time.Time) bool {
 	return true
 }
 
-// refund gives who's newest try back: it was none.
+// refund gives the newest try back, because it was not one.
 func (t *tries) refund(who trier) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

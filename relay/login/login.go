@@ -5,8 +5,8 @@
 // Invariants:
 //
 //  1. A code opens one session, however many try it at the same time.
-//  2. Neither a code nor a session's token is stored: what is stored is their HMAC.
-//  3. What is past its time, was ended or was never made is one and the same: no session.
+//  2. Codes and session tokens are not stored, only their HMACs.
+//  3. An expired session, one that was ended and one that never existed are the same: no session.
 //  4. LogOutAll leaves no session, nor one in the making: a login opens its session before it uses its code up, and
 //     LogOutAll drops codes before sessions, so a login under way loses the one or the other.
 package login
@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// CodeFor is how long a code is good.
+	// CodeFor is how long a code is valid.
 	CodeFor = 10 * time.Minute
 
 	codeLen = 26 // 130 random bits
@@ -80,7 +80,7 @@ func (d *Desk) LogIn(ctx context.Context, typed string, lasts time.Duration) (to
 	return relay.NewSecret([]byte(text)), until, nil
 }
 
-// notGood is err, or ErrNotGood for what is no trouble of the store's.
+// notGood returns err if it is trouble of the store, else ErrNotGood.
 func notGood(err error) error {
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrExpired) {
 		return ErrNotGood
@@ -88,7 +88,7 @@ func notGood(err error) error {
 	return err
 }
 
-// Session is until when the session of a token lasts. ErrNotGood: there is none.
+// Session returns when the session of a token ends. ErrNotGood: there is none.
 func (d *Desk) Session(ctx context.Context, token string) (until time.Time, err error) {
 	if len(token) != relay.TokenLen {
 		return until, ErrNotGood
@@ -97,7 +97,7 @@ func (d *Desk) Session(ctx context.Context, token string) (until time.Time, err 
 	return c.ExpiresAt, notGood(err)
 }
 
-// Renew has the session of a token last until then. ErrNotGood: there is none, or it was ended meanwhile.
+// Renew makes the session of a token last until then. ErrNotGood: there is none, or it has ended.
 func (d *Desk) Renew(ctx context.Context, token string, until time.Time) error {
 	return notGood(d.codes.Prolong(ctx, store.WebSession, d.sum(purposeSession, token), until))
 }

@@ -13,23 +13,23 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/outbox"
 )
 
-// answers are what gateways said in the end and no network has taken yet, and what became of the last ones.
+// answers manages the final answers of gateways that no network has taken yet, and knows the outcome of the last ones.
 type answers struct {
 	directory
 	*surroundings
 }
 
-// Outbox sends the answers that wait. *outbound.Queue satisfies it. Its methods are called from any goroutine, and do not block.
+// Outbox sends the answers that wait. *outbound.Queue implements it. Its methods are called from any goroutine, and do not block.
 type Outbox interface {
-	// State is what keeps the answers of a chat now; ok is false if none waits there.
+	// State says what keeps the answers of a chat now; ok is false if none waits there.
 	State(relay.Chat) (s outbound.State, ok bool)
 	// Ended are the last answers that were not sent, the oldest first.
 	Ended() []outbound.Ended
-	// Recheck has it look which answers are still there.
+	// Recheck makes it check which answers are still there.
 	Recheck()
 }
 
-// Answer is one answer. It shows where that goes, not what it says.
+// Answer is one answer, with its destination but without its content.
 type Answer struct {
 	ID       relay.MessageID  `json:"messageId"`
 	Instance relay.InstanceID `json:"instanceId"`
@@ -40,7 +40,7 @@ type Answer struct {
 	Chat     relay.ChatID     `json:"chatId"`
 	State    outbox.State     `json:"state"`
 	Why      string           `json:"why,omitempty"` // what kept it the last time, in the words that its gateway would read
-	Next     time.Time        `json:"next,omitzero"` // when it is tried again at the latest, by what is known
+	Next     time.Time        `json:"next,omitzero"` // when it is tried again at the latest, as far as is known
 	Sent     time.Time        `json:"sentAt,omitzero"`
 }
 
@@ -60,8 +60,8 @@ func (s *answers) Answers(ctx context.Context, q AnswerQuery) ([]Answer, error) 
 	return slices.DeleteFunc(all, func(a Answer) bool { return len(q.IDs) > 0 && !slices.Contains(q.IDs, a.ID) }), err
 }
 
-// DropAnswers deletes answers that are not sent. One that is being sent at this moment may still arrive. Refused with
-// NotFound when there is no such gateway, or when none of the ids is one of its answers.
+// DropAnswers deletes answers that are not sent. An answer that is being sent at this moment may still arrive. Refused
+// with NotFound if the gateway does not exist, or none of the ids is one of its answers.
 func (s *answers) DropAnswers(ctx context.Context, by audit.Actor, q AnswerQuery) (Moved, error) {
 	i, err := s.instance(ctx, q.Name)
 	if err != nil {
@@ -80,7 +80,8 @@ func (s *answers) DropAnswers(ctx context.Context, by audit.Actor, q AnswerQuery
 	return Moved{Instance: i.ID, Count: n}, nil
 }
 
-// list is the answers that f picks, each with what keeps it: what its last try met, unless the server knows better.
+// list returns the answers that f selects, each with its obstacle: the one that its last try met, unless the server
+// knows a newer one.
 func (s *answers) list(ctx context.Context, f outbox.Filter) ([]Answer, error) {
 	all, err := s.db.Outbox.List(ctx, f)
 	return each(all, func(r outbox.Record) Answer {
@@ -106,7 +107,7 @@ func (s *answers) answer(ctx context.Context, r outbox.Record) Answer {
 	return a
 }
 
-// Waiting is how many answers wait for a bot's network.
+// Waiting counts the answers that wait for a bot's network.
 type Waiting struct {
 	Count    int       `json:"count"`
 	OldestAt time.Time `json:"oldestAt"`
@@ -114,7 +115,7 @@ type Waiting struct {
 	Next     time.Time `json:"next,omitzero"`
 }
 
-// show adds to st how many answers wait for each bot, and of each instance, and is those whose time is over.
+// show adds to st how many answers wait for each bot and of each instance, and returns those whose time is over.
 func (s *answers) show(ctx context.Context, st *Status) (late []Answer, err error) {
 	all, err := s.list(ctx, outbox.Filter{})
 	for _, a := range all {
@@ -139,7 +140,7 @@ func (s *answers) show(ctx context.Context, st *Status) (late []Answer, err erro
 	return late, err
 }
 
-// ways are what became of the answers that are known, each as a verdict without an event.
+// ways returns the outcome of the known answers, each as a verdict without an event.
 func (s *answers) ways(ctx context.Context) (out []gate.Decision, err error) {
 	all, err := s.list(ctx, outbox.Filter{Sent: true})
 	known := make(map[relay.MessageID]bool)
@@ -149,7 +150,7 @@ func (s *answers) ways(ctx context.Context) (out []gate.Decision, err error) {
 	}
 	if s.set.Outbox != nil {
 		for _, e := range s.set.Outbox.Ended() {
-			if !known[e.ID] { // of one that is late its record says so as long as its person is not told
+			if !known[e.ID] { // a late answer's record says so until its person is told
 				out = append(out, s.way(s.answer(ctx, e.Record), &e))
 			}
 		}
@@ -157,7 +158,7 @@ func (s *answers) ways(ctx context.Context) (out []gate.Decision, err error) {
 	return out, err
 }
 
-// way is what became of a; of one that is not there any more, why it was not sent.
+// way returns the outcome of a; for an answer that is gone, why it was not sent.
 func (s *answers) way(a Answer, ended *outbound.Ended) gate.Decision {
 	d := gate.Decision{
 		At: a.At, Platform: a.Platform, BotID: a.Bot, Chat: a.Chat, Instance: a.Instance, Gateway: a.Name, Answer: a.ID,
@@ -177,8 +178,8 @@ func (s *answers) way(a Answer, ended *outbound.Ended) gate.Decision {
 	return d
 }
 
-// withWays adds to all, in the order of time, what became of answers, as far as e asks for them: they are about no event, and no
-// person is known of them.
+// withWays adds the outcome of answers to all, in the order of time, if e asks for them: they belong to no event, and
+// to no known person.
 func (s *history) withWays(ctx context.Context, e Explain, all []gate.Decision) ([]gate.Decision, error) {
 	if e.Event != "" || e.Person != "" {
 		return all, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
-// row is what a change to i, made by somebody, leaves in the audit list. Scripts search for the actions; relay/link
-// adds "link-code" and "link".
+// row returns the audit row of a change to i, made by somebody. Scripts search for the actions; relay/link adds
+// "link-code" and "link".
 func row(by audit.Actor, action string, i store.Instance, detail string) *audit.Entry {
 	return &audit.Entry{Actor: by, Action: action, Tenant: i.Tenant, Instance: i.ID, Detail: detail}
 }
@@ -38,12 +38,13 @@ type AuditRow struct {
 	Instance  relay.InstanceID `json:"instanceId,omitempty"`
 	Gateway   relay.GatewayID  `json:"gatewayId,omitempty"`
 	Detail    string           `json:"detail,omitempty"`
-	// Person is the name of the person who changed it, or whom it is about, and Name the one that the instance was given; empty: there is none.
+	// Person is the name of the person who made the change, or of the one it is about; Name is the name that the
+	// instance was given; empty: there is none.
 	Person string `json:"personName,omitempty"`
 	Name   string `json:"gatewayName,omitempty"`
 }
 
-// Audit lists who changed what, newest last. A name nothing was ever done to gives none. Refused with Usage.
+// Audit lists who changed what, newest last. For a name without changes it returns none. Refused with Usage.
 func (s *history) Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error) {
 	if q.Limit < 0 {
 		return nil, unfit("limit", "a limit of %d shows nothing", q.Limit)
@@ -63,7 +64,7 @@ func (s *history) Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error) {
 		if e.Instance != "" {
 			out.Name = s.label(ctx, e.Instance)
 		}
-		// The person is in the detail, as Bind.person writes it, or is the one who acted, as package relay/link names them.
+		// The person is in the detail, as Bind.person writes it, or is the actor, as package relay/link names them.
 		platform, user, ok := strings.Cut(e.Detail, " person ")
 		if !ok && e.Actor.Kind == audit.ActorPerson {
 			platform, user, ok = strings.Cut(e.Actor.Name, ":")

@@ -12,13 +12,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
-// buffers are what waits for gateways, and what was given up.
+// buffers manages the messages that wait for gateways, and those that were given up.
 type buffers struct {
 	directory
 	bus bus.Bus
 }
 
-// Entry is one message that waits for its gateway. It shows where it came from, not what it says.
+// Entry is one message that waits for its gateway, with its origin but without its content.
 type Entry struct {
 	Buffer   string           `json:"bufferId"`
 	At       time.Time        `json:"at"` // when it was accepted
@@ -65,8 +65,7 @@ func entry(e store.Entry) Entry {
 	}
 }
 
-// Quarantined is a payload of a platform that could not be decoded, or a record of ours that was
-// damaged, which names no bot.
+// Quarantined is a payload of a platform that could not be decoded, or a damaged record of our own, which names no bot.
 type Quarantined struct {
 	Platform relay.PlatformID `json:"platform,omitempty"`
 	Bot      relay.BotID      `json:"botId,omitempty"`
@@ -75,7 +74,7 @@ type Quarantined struct {
 	Bytes    int              `json:"bytes"`
 }
 
-// Quarantine lists what was put aside, oldest first, without showing it; 1,000 are kept.
+// Quarantine lists the payloads that were put aside, oldest first, without their content; 1,000 are kept.
 func (s *buffers) Quarantine(ctx context.Context, _ struct{}) ([]Quarantined, error) {
 	all, err := s.db.Lanes.Quarantine(ctx)
 	return each(all, func(q store.Quarantined) Quarantined {
@@ -99,7 +98,7 @@ type Moved struct {
 	Oversize int `json:"oversize,omitempty"`
 }
 
-// Replay puts dead letters back at the end of the buffer, as many as fit, but for those that are too large for any
+// Replay puts dead letters back at the end of the buffer, as many as fit, except those that are too large for any
 // gateway. Refused with NotFound or Usage.
 func (s *buffers) Replay(ctx context.Context, by audit.Actor, l Letters) (Moved, error) {
 	i, err := s.served(ctx, l.Name)
@@ -119,8 +118,8 @@ func (s *buffers) Replay(ctx context.Context, by audit.Actor, l Letters) (Moved,
 	return out, err
 }
 
-// Drop deletes dead letters, or waiting entries that are named; with none named all dead letters
-// and nothing that waits. Refused with NotFound or Usage.
+// Drop deletes dead letters, or the waiting entries that are named. If none is named, it deletes all dead letters and
+// no waiting entry. Refused with NotFound or Usage.
 func (s *buffers) Drop(ctx context.Context, by audit.Actor, l Letters) (Moved, error) {
 	i, err := s.instance(ctx, l.Name)
 	if err != nil {

@@ -18,7 +18,8 @@ type Named struct {
 // directory finds instances and gateways by the names that people type.
 type directory struct{ db *store.DB }
 
-// instance finds the instance a name stands for: its id, that of a gateway of its, or the name it was given.
+// instance finds the instance that a name stands for: the instance's id, the id of one of its gateways, or the name it
+// was given.
 func (d directory) instance(ctx context.Context, name string) (store.Instance, error) {
 	inst, err := store.Only(d.db.Instances(ctx, relay.InstanceID(name)))
 	if !errors.Is(err, store.ErrNotFound) {
@@ -46,8 +47,8 @@ func (d directory) maybe(ctx context.Context, n Named) (store.Instance, error) {
 	return d.instance(ctx, n.Name)
 }
 
-// served is the instance that a name stands for, refused when no gateway can serve that instance any more:
-// nothing may be granted to a revoked instance.
+// served returns the instance that a name stands for, refused when no gateway can serve that instance any more: nothing
+// may be granted to a revoked instance.
 func (d directory) served(ctx context.Context, name string) (store.Instance, error) {
 	inst, err := d.instance(ctx, name)
 	if err != nil {
@@ -60,7 +61,7 @@ func (d directory) served(ctx context.Context, name string) (store.Instance, err
 	return inst, err
 }
 
-// liveGateways are the instances that a gateway can serve.
+// liveGateways returns the instances that a gateway can serve.
 func (d directory) liveGateways(ctx context.Context) (map[relay.InstanceID]bool, error) {
 	all, err := d.db.Gateways(ctx)
 	if err != nil {
@@ -75,7 +76,7 @@ func (d directory) liveGateways(ctx context.Context) (map[relay.InstanceID]bool,
 	return live, nil
 }
 
-// grants are those of an instance; of an empty one: all.
+// grants returns the grants of an instance; if i is empty, all grants.
 func (d directory) grants(ctx context.Context, i relay.InstanceID) ([]Grant, error) {
 	all, err := d.db.Grants(ctx, store.GrantFilter{Instance: i})
 	return each(all, func(g store.Grant) Grant { return d.grant(ctx, g) }), err

@@ -30,8 +30,7 @@ type Enroll struct {
 	WakeURL string `json:"wakeUrl,omitempty"` // what to GET when messages wait and the gateway is away
 }
 
-// Enrolled are a gateway's credentials, in the clear: whoever holds an Enrolled writes it to the operator
-// and to nothing else.
+// Enrolled holds a gateway's credentials in the clear. Write it to the operator and nowhere else.
 type Enrolled struct {
 	Gateway     relay.GatewayID   `json:"gatewayId"`
 	Instance    relay.InstanceID  `json:"instanceId"`
@@ -39,8 +38,9 @@ type Enrolled struct {
 	Secret      string            `json:"secret"`
 	DeliveryKey string            `json:"deliveryKey"`
 	URL         string            `json:"url"`
-	Env         map[string]string `json:"env,omitempty"` // what the gateway reads, whatever its age; a gateway itself gets none
-	// OldUntil is when the secret before this one ends, which ends earlier when the gateway dials with this one; zero: there is none.
+	Env         map[string]string `json:"env,omitempty"` // what a gateway of any version reads; empty in an answer to a gateway
+	// OldUntil is when the former secret ends; it ends earlier when the gateway dials with the new one. Zero: there is
+	// none.
 	OldUntil time.Time `json:"oldSecretUntil,omitzero"`
 }
 
@@ -62,7 +62,7 @@ func (s *gateways) Enroll(ctx context.Context, by audit.Actor, e Enroll) (Enroll
 	return s.enrolled(g, e.WakeURL, cred.Secret, cred.DeliveryKey), nil
 }
 
-// checkEnroll refuses what is unfit, and fills in the default tenant.
+// checkEnroll refuses invalid arguments, and fills in the default tenant.
 func (s *gateways) checkEnroll(e *Enroll, mayLackName bool) error {
 	e.Tenant = cmp.Or(e.Tenant, string(relay.DefaultTenant))
 	err := cmp.Or(checkName("tenant", "a tenant", e.Tenant), s.checkWakeURL(e.WakeURL))
@@ -81,8 +81,8 @@ func checkName(field, what, name string) error {
 
 const maxWakeURL = 2048 // bytes
 
-// checkWakeURL judges a wake URL as far as that is possible now; relay/guard judges what its name resolves to
-// before every poke. The error is a *Error that does not quote the URL.
+// checkWakeURL checks a wake URL as far as possible now; relay/guard checks the resolved address before every poke. The
+// error is a *Error that does not quote the URL.
 func (s *gateways) checkWakeURL(raw string) error {
 	if raw == "" {
 		return nil
@@ -128,11 +128,11 @@ type EnrollmentToken struct {
 	Token     string          `json:"enrollmentToken"` // more than 256 random bits, made to be handed over
 	ExpiresAt time.Time       `json:"expiresAt"`
 	Tenant    relay.TenantID  `json:"tenant"`
-	Gateway   relay.GatewayID `json:"gatewayId,omitempty"` // empty: the gateway says how it is called
-	// IdentityURL is where a gateway of August 2026 or newer fetches the proof of who it is. If the token names
-	// a gateway, the URL outlives the token. Empty when another service proves who a gateway is.
+	Gateway   relay.GatewayID `json:"gatewayId,omitempty"` // empty: the gateway chooses its name
+	// IdentityURL is where a gateway of August 2026 or newer fetches the proof of its identity. If the token names a
+	// gateway, the URL outlives the token. It is empty if another service identifies the gateways.
 	IdentityURL string `json:"identityUrl,omitempty"`
-	// Env is what such a gateway reads from its .env; empty when IdentityURL is.
+	// Env is what such a gateway reads from its .env; it is empty if IdentityURL is.
 	Env map[string]string `json:"env,omitempty"`
 }
 

@@ -24,13 +24,13 @@ const (
 	envWakeURL     = "GATEWAY_RELAY_WAKE_URL"
 	envTokenURL    = "GATEWAY_RELAY_IDP_TOKEN_URL"
 	envBusyAck     = "HERMES_GATEWAY_BUSY_ACK_ENABLED"
-	// EnvAllowAll opens a gateway to everybody: to whom the connector passes on, and on bots of the gateway's own to
-	// the whole world.
+	// EnvAllowAll lets a gateway answer everybody: the people whose messages the connector passes on to it, and, if the
+	// gateway also has bots of its own, everybody who writes to those.
 	EnvAllowAll = "GATEWAY_ALLOW_ALL_USERS"
 )
 
-// env is what every gateway's .env must say. With several bots of one platform it names none of them, which
-// stands for all.
+// env returns the lines that every gateway's .env needs. With several bots on one platform it names none of them, which
+// means all.
 func (a *surroundings) env(wakeURL string) map[string]string {
 	env := map[string]string{envURL: a.set.URL, envBusyAck: "false"}
 	if wakeURL != "" {
@@ -61,8 +61,8 @@ func (a *surroundings) env(wakeURL string) map[string]string {
 	return env
 }
 
-// named are the bots that a gateway is told to front. That of programs it fronts in any case: it is named if there is no other
-// one.
+// named returns the bots that a gateway's .env names. The bot of programs is named only if it is the only one: every
+// gateway fronts it in any case.
 func (a *surroundings) named() []platforms.Bot {
 	others := slices.DeleteFunc(slices.Clone(a.bots()), func(p platforms.Bot) bool { return p.ID().IsProgram() })
 	if len(others) == 0 {
@@ -91,7 +91,8 @@ func (e Enrolled) EnvLines() []string {
 	return append(lines, envLines(e.Env, EnvAllowAll)...)
 }
 
-// busyAckLines turn the notice off that makes a gateway wait for its own sending, on the task that also reads.
+// busyAckLines switch off a notice of the gateway ("busy"), which it sends on the task that also reads: until it is
+// sent, the gateway reads nothing.
 func busyAckLines(env map[string]string) []string {
 	return append([]string{
 		"# Given a message while its agent works, a gateway would send \"⚡ Interrupting current task\" and read",
@@ -114,8 +115,8 @@ func envLines(env map[string]string, names ...string) []string {
 	return lines
 }
 
-// quoteEnv is a value as it stands in a .env file, so that a shell reads from it what a gateway does: in single quotes
-// where a shell would change it. A quote of its own can only be one of a URL. (docker run --env-file knows no quotes.)
+// quoteEnv returns a value for a .env file that a shell reads as a gateway does: in single quotes if a shell would
+// change it. Only a URL can contain a quote itself. (docker run --env-file knows no quotes.)
 func quoteEnv(v string) string {
 	if bare.MatchString(v) {
 		return v

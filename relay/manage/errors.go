@@ -12,10 +12,10 @@ type Why string
 
 // Why something is refused.
 const (
-	NotFound  Why = "not_found" // what was named does not exist, or is another tenant's
+	NotFound  Why = "not_found" // the named thing does not exist, or belongs to another tenant
 	Exists    Why = "exists"    // the name is taken
 	Held      Why = "held"      // another instance has it
-	Forbidden Why = "forbidden" // whoever asks may not have it, whether or not it exists
+	Forbidden Why = "forbidden" // the caller may not have it, whether or not it exists
 	Usage     Why = "usage"     // an argument makes no sense
 	Offline   Why = "offline"   // only a running server knows
 )
@@ -44,7 +44,7 @@ func (e *Error) try(help ...string) *Error {
 	return e
 }
 
-// unfit is a Usage refusal of the argument field.
+// unfit returns a Usage refusal of the argument field.
 func unfit(field, format string, args ...any) *Error {
 	e := refuse(Usage, format, args...)
 	e.Field = field
@@ -59,7 +59,7 @@ func checkID(field, what, id string) error {
 	return nil
 }
 
-// fit reports whether id could be an id: 1 to most bytes, all of them visible, for ids are printed on terminals.
+// fit reports whether id could be an id: 1 to most bytes, all of them visible, because ids are printed on terminals.
 func fit(id string, most int) bool {
 	return id != "" && len(id) <= most && !strings.ContainsFunc(id, relay.Unshown)
 }

@@ -51,7 +51,7 @@ func Examine(ctx context.Context, bots []platforms.Bot, granted []relay.Place) (
 	return append(out, clockFinding(off)...)
 }
 
-// clockFinding is the finding about a clock that is ahead by off, if that is too much.
+// clockFinding returns the finding about a clock that is ahead by off, if that is too much.
 func clockFinding(off time.Duration) finding.List {
 	if off.Abs() <= clockMayBeOff {
 		return nil

@@ -12,29 +12,29 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// history is what became of messages, and who changed what.
+// history knows what happened to messages, and who changed what.
 type history struct {
 	directory
 	*surroundings
 	answers *answers
 }
 
-// Explain asks why events went where they went. What is empty does not matter.
+// Explain asks why events went where they went. Empty fields do not matter.
 type Explain struct {
 	Event   relay.EventID `json:"eventId,omitempty"`
 	Gateway string        `json:"gateway,omitempty"` // the name or the id of the one that a verdict is about
 	Person  string        `json:"person,omitempty"`  // an id, PLATFORM:ID, a name, or "@" and the account's name
 	Since   time.Time     `json:"since,omitzero"`    // judged after that
-	Last    int           `json:"last,omitempty"`    // what became of the newest so many messages, at most maxExplained; 0: that many
+	Last    int           `json:"last,omitempty"`    // the outcomes of that many newest messages, at most maxExplained; 0: maxExplained
 	All     bool          `json:"all,omitempty"`     // also what bots wrote themselves
 }
 
 // maxExplained is how many messages are explained at once.
 const maxExplained = 1000
 
-// Explain lists verdicts, newest last, each in words: about what was stored those of thirty days, about what was not those that
-// the server remembers. Among them are, unless it is asked for one event, the calls of networks that were refused: these have no
-// event. Refused with Offline when no server runs, with NotFound when the event is not among them, or there is no such gateway.
+// Explain lists verdicts in words, newest last: about stored events of the last thirty days, and about other events
+// that the server remembers. Unless one event is asked for, the list includes refused calls of networks, which have no
+// event. Refused with Offline if no server runs, and with NotFound if the event or the gateway does not exist.
 func (s *history) Explain(ctx context.Context, e Explain) ([]gate.Decision, error) {
 	if s.live == nil {
 		return nil, refuse(Offline, "no server is running, and only a running one says what became of messages").try("serve")
@@ -89,7 +89,7 @@ func (s *history) Explain(ctx context.Context, e Explain) ([]gate.Decision, erro
 	return out, err
 }
 
-// only is the one instance that a gateway can serve; empty: there is none, or there are several.
+// only returns the one instance that a gateway can serve; empty: there is none, or there are several.
 func (l *lookout) only() (only relay.InstanceID) {
 	if len(l.live) == 1 {
 		for only = range l.live {
@@ -98,7 +98,7 @@ func (l *lookout) only() (only relay.InstanceID) {
 	return only
 }
 
-// buffered is what one instance's buffer holds of the events that are explained.
+// buffered holds those entries of one instance's buffer that are to be explained.
 type buffered struct {
 	instance  store.Instance // the zero one: it is not there any more
 	waiting   map[relay.EventID]relay.Bot
@@ -115,8 +115,8 @@ type lookout struct {
 	heard   map[store.Person]store.Names // as their networks called those who wrote since the start
 }
 
-// last are the verdicts about the newest n messages and refused calls, in order. One message has a verdict for each gateway that
-// it is about.
+// last returns the verdicts about the newest n messages and refused calls, in order; 0: all. One message has a verdict
+// for each gateway that it is about.
 func last(all []gate.Decision, n int) []gate.Decision {
 	type message struct {
 		bot   relay.Bot
@@ -161,7 +161,7 @@ func (l *lookout) name(ctx context.Context, d *gate.Decision) error {
 	return nil
 }
 
-// buffer is what waits for i, and what of it was given up.
+// buffer returns the waiting entries of i, and its dead letters.
 func (l *lookout) buffer(ctx context.Context, i relay.InstanceID) (*buffered, error) {
 	if b := l.at[i]; b != nil {
 		return b, nil

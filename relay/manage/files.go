@@ -38,7 +38,7 @@ func (s *history) filesOf(ctx context.Context) (eventFiles, error) {
 	return out, nil
 }
 
-// of are the files of a verdict's event that its instance gets, in the order they stand in the event.
+// of returns the files of a verdict's event that its instance gets, in the order they stand in the event.
 func (f eventFiles) of(d gate.Decision) (out []gate.File) {
 	all := slices.DeleteFunc(slices.Clone(f[d.Bot()][d.Event]), func(r media.Record) bool { return !slices.Contains(r.For, d.Instance) })
 	slices.SortStableFunc(all, func(a, b media.Record) int { return cmp.Compare(a.Place, b.Place) })

@@ -16,14 +16,13 @@ type Look struct {
 	Offline bool `json:"offline,omitempty"` // ask no network
 }
 
-// Diagnosis is what a Service sees wrong.
+// Diagnosis is the list of faults that a Service sees.
 type Diagnosis struct {
-	Run      string       `json:"run,omitempty"` // of the server, as its /healthz says; empty: none runs
+	Run      string       `json:"run,omitempty"` // of the server, as in its /healthz; empty: none runs
 	Findings finding.List `json:"findings"`      // the worst first
 }
 
-// Diagnose looks for what is wrong, and asks the networks how the bots stand there; that ends with ctx, or after
-// examineWithin.
+// Diagnose looks for faults, and asks the networks about the bots; that ends with ctx, or after examineWithin.
 func (s *observer) Diagnose(ctx context.Context, l Look) (d Diagnosis, err error) {
 	st, err := s.status(ctx, true)
 	if err != nil {
@@ -44,7 +43,7 @@ func (s *observer) Diagnose(ctx context.Context, l Look) (d Diagnosis, err error
 	if s.set.Notify != nil {
 		asked = append(asked, s.set.Notify.Check(ctx, true)...)
 	}
-	if s.set.Standings != nil { // what was just asked is newer
+	if s.set.Standings != nil { // the answers just received are newer
 		d.Findings = slices.DeleteFunc(d.Findings, ofPlace)
 		s.set.Standings.Again()
 	}
@@ -52,7 +51,7 @@ func (s *observer) Diagnose(ctx context.Context, l Look) (d Diagnosis, err error
 	return d, nil
 }
 
-// findings adds to st what is wrong, and sorts it. live are the instances that a gateway can serve.
+// findings adds the faults to st, and sorts them. live are the instances that a gateway can serve.
 func (s *observer) findings(ctx context.Context, st *Status, seen Seen, live map[relay.InstanceID]bool, afresh bool) error {
 	gateways, err := s.db.Gateways(ctx)
 	if err != nil {
@@ -63,7 +62,7 @@ func (s *observer) findings(ctx context.Context, st *Status, seen Seen, live map
 		if s.live != nil { // only a running server knows
 			its.Dials, its.Connected = s.auth.Dials(g.ID), s.live.Serves(g.ID, g.Instance)
 		}
-		for n, i := range st.Instances { // one that is connected is by another gateway of its own
+		for n, i := range st.Instances { // an instance that is connected has another gateway
 			if i.ID == g.Instance && i.State != Connected && its.Dials.Refused > 0 && (g.Revoked || !its.Connected) {
 				st.Instances[n].RefusedAt = its.Dials.Last.UTC()
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
-// State is how an instance, or the gateway that serves it, is.
+// State is the state of an instance, or of the gateway that serves it.
 type State string
 
 // The states of instances and gateways.
@@ -33,8 +33,8 @@ type Gateway struct {
 	CreatedAt  time.Time        `json:"createdAt"`
 	LastSeenAt time.Time        `json:"lastSeenAt,omitzero"`
 	Secrets    int              `json:"secrets"`            // how many are valid: two while a rotation is under way
-	Warnings   []string         `json:"warnings,omitempty"` // those of its instance's status
-	// Holds is what its instance has; nil in a list, and when the instance is no more.
+	Warnings   []string         `json:"warnings,omitempty"` // the warnings in its instance's status
+	// Holds is what its instance has; nil in a list, and if the instance no longer exists.
 	Holds *Holdings `json:"holds,omitempty"`
 }
 
@@ -53,8 +53,8 @@ func (s *gateways) Gateways(ctx context.Context, _ struct{}) ([]Gateway, error) 
 	return out, nil
 }
 
-// Gateway is one of Gateways, with what its instance holds. An instance's name stands for its only gateway, here and wherever a
-// gateway is named. Refused with NotFound.
+// Gateway returns one of Gateways, with what its instance holds. An instance's name stands for its only gateway, here
+// and wherever a gateway is named. Refused with NotFound.
 func (s *gateways) Gateway(ctx context.Context, n Named) (Gateway, error) {
 	g, err := s.gateway(ctx, n.Name)
 	if err != nil {
@@ -146,7 +146,8 @@ type Deprovisioned struct {
 	Gateways []relay.GatewayID `json:"gateways"` // those that were not revoked before
 }
 
-// Deprovision is Revoke for every gateway of an instance at once. Again: nothing changes. Refused with NotFound.
+// Deprovision is Revoke for every gateway of an instance at once. Called again, it changes nothing. Refused with
+// NotFound.
 func (s *gateways) Deprovision(ctx context.Context, by audit.Actor, n Named) (Deprovisioned, error) {
 	i, err := s.instance(ctx, n.Name)
 	if err != nil {

@@ -10,20 +10,20 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Holdings are what an instance was given, and what it said of itself.
+// Holdings are what an instance was given, and what it declared.
 type Holdings struct {
 	People   []Binding         `json:"people"`
 	Grants   []Grant           `json:"grants"`
 	Policies []Relevance       `json:"policies"` // those that were set, by platform
 	Identity bool              `json:"identityUrl"`
 	WakeURL  string            `json:"wakeUrl,omitempty"`
-	Poke     *wake.Poke        `json:"poke,omitempty"` // how the newest wake poke went; nil: none since the start
+	Poke     *wake.Poke        `json:"poke,omitempty"` // the result of the newest wake poke; nil: none since the start
 	Waiting  int               `json:"waiting"`        // entries not acknowledged
 	Gateways []relay.GatewayID `json:"gateways"`       // that serve it too, revoked ones left out
 	Rules
 }
 
-// holdings are what the instance of a gateway has.
+// holdings returns what the instance of a gateway has.
 func (s *gateways) holdings(ctx context.Context, g store.Gateway) (*Holdings, error) {
 	i, err := store.Only(s.db.Instances(ctx, g.Instance))
 	if errors.Is(err, store.ErrNotFound) {

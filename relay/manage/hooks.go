@@ -14,11 +14,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// manyUnsigned is how many requests with a wrong signature, and none that was right, are worth a warning: single ones
-// are strangers' or a network's own trials.
+// manyUnsigned is how many requests with a wrong signature, without a right one, are worth a warning: single ones come
+// from strangers or a network's own trials.
 const manyUnsigned = 3
 
-// HookStatus is how a bot's network calls it over HTTP.
+// HookStatus describes the HTTP calls of a bot's network.
 type HookStatus struct {
 	URL           string    `json:"url"`
 	LastRequestAt time.Time `json:"lastRequestAt,omitzero"` // of a request that its network proved to be its own
@@ -50,7 +50,7 @@ func (s *observer) called(b *BotStatus, p platforms.Bot) {
 	b.Warnings = doubts(st, rules.Doubt)
 }
 
-// doubts are what the operator should look at after such requests.
+// doubts returns what the operator should check after such requests.
 func doubts(st webhooks.State, doubt string) (out []string) {
 	if st.Unsigned >= manyUnsigned {
 		if doubt != "" {
@@ -88,8 +88,8 @@ func (s *history) withRefusals(all []gate.Decision) []gate.Decision {
 	return all
 }
 
-// silent are the bots on whose networks people are linked to the instance although its gateway fronts no bot there;
-// those in known are left out.
+// silent returns the bots on whose networks people are linked to the instance although its gateway serves no bot there;
+// it leaves out those in known.
 func (s *observer) silent(ctx context.Context, i relay.InstanceID, known []relay.Bot) (out []relay.Bot, err error) {
 	on := make(map[relay.PlatformID][]relay.Bot)
 	var names []relay.PlatformID

@@ -2,23 +2,23 @@
 // policies, look at the state, and handle buffers. The command line calls it for the operator, in the server's process or
 // in its own; relay/api calls it for gateways, and for programs that manage them.
 //
-// It does not check what the caller may do. The operator may do anything, and relay/api passes only the instance, or the
-// tenant, that a caller has proved to be. The actor of a change is an argument, for the audit list alone. The package
+// It does not check what the caller may do. The operator may do anything, and relay/api passes only the instance, or
+// the tenant, that a caller has proved. The actor of a change is an argument, for the audit list alone. The package
 // does not deliver and does not listen.
 //
 // Invariants:
 //
 //  1. A credential is returned once, by the call that made it, and is nowhere else in the clear.
-//  2. What a running server must learn at once (a revocation, a lane that grew) is published on
-//     the bus after it is in the store.
+//  2. A change that a running server must learn at once (a revocation, a lane that grew) is published on the bus after
+//     it is in the store.
 //  3. A refusal is an *Error that says why, and which operation helps. The front end says how to call it.
 //  4. The JSON shapes of this package are relied upon by scripts: fields may be added, never
 //     renamed or removed.
 //  5. What changes something leaves a row in the audit list, with its actor, in the transaction that changes it.
 //  6. A tenant gets nothing that belongs to another one. It is refused as if it did not exist.
 //
-// Decided: A route reserves a key and does nothing else; delivery follows the gate alone. What a gateway declares about
-// its wake URL is judged like what the operator writes: the operator is refused, the gateway gets its credentials and a warning.
+// Decided: A route reserves a key and does nothing else; delivery follows the gate alone. A wake URL from a gateway is
+// checked like one from the operator: the operator is refused, the gateway gets its credentials and a warning.
 package manage
 
 import (
@@ -40,8 +40,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Live is the running server. Its methods are called from any goroutine and, but for MayClaim and
-// Answers, do not block.
+// Live is the running server. Its methods may be called from any goroutine and, except MayClaim and Answers, do not
+// block.
 type Live interface {
 	// Bots are the hosted bots, in the order of the configuration.
 	Bots() []platforms.Bot
@@ -51,11 +51,12 @@ type Live interface {
 	Serves(relay.GatewayID, relay.InstanceID) bool
 	// Answers is Serves for a session whose gateway gives a sign of life now.
 	Answers(context.Context, relay.GatewayID, relay.InstanceID) bool
-	// Warning is a sentence about the instance that the operator should act on; empty: there is none.
+	// Warning returns a sentence about the instance on which the operator should act; empty: there is none.
 	Warning(relay.InstanceID) string
-	// Unfronted are the bots whose events wait because the instance's gateway does not front them.
+	// Unfronted returns the bots whose events wait because the instance's gateway does not serve those bots.
 	Unfronted(relay.InstanceID) []relay.Bot
-	// Fronts reports whether the instance's gateway fronts one of the bots; also while none is connected.
+	// Fronts reports whether the instance's gateway serves one of the bots; it is also true while no gateway is
+	// connected.
 	Fronts(i relay.InstanceID, bots ...relay.Bot) bool
 	// Counters are totals since the start.
 	Counters() map[string]uint64
@@ -74,29 +75,30 @@ type Live interface {
 // Settings are what a Service knows of the configuration.
 type Settings struct {
 	Version string // of this program
-	URL     string // what gateways dial: http or https, without a trailing slash
+	URL     string // the address that gateways dial: http or https, without a trailing slash
 	// Bots are the configured bots, opened but not run, in the order of the configuration. They
 	// are looked at only without a Live.
 	Bots     []platforms.Bot
 	Networks []platforms.Network // the networks this program speaks
-	// WebURL is where people open the web pages, without a trailing slash; empty: there are none.
+	// WebURL is the address of the web pages, without a trailing slash; empty: there are none.
 	WebURL string
-	// WebFingerprint returns the SHA-256 of the connector's own certificate for the web pages; nil, or empty: they do not use it.
+	// WebFingerprint returns the SHA-256 of the connector's own certificate for the web pages; nil, or empty: they do
+	// not use it.
 	WebFingerprint func() string
 	// IdentityURLs says that this connector is its gateways' token endpoint.
 	IdentityURLs bool
-	// CheckWake judges where a wake URL points; nil means that only its form is judged.
+	// CheckWake checks where a wake URL points; nil: only its form is checked.
 	CheckWake func(raw string) error
 	Words     Words // nil: verdicts and findings are without words
-	// Findings returns what is wrong with the machine now, which a Service does not see by itself; nil: nothing ever is. It
-	// is cheap.
+	// Findings returns the present faults of the machine, which a Service does not see by itself; nil: there are never
+	// any. It is cheap.
 	Findings func(afresh bool) finding.List
 	Run      string // of the running server: what its /healthz says
-	// Standings know how the bots stand in granted chats; nil: no server runs.
+	// Standings knows the status of the bots in granted chats; nil: no server runs.
 	Standings *Standings
-	// Notify tells the operator what is wrong; nil: nobody is told.
+	// Notify tells the operator of faults; nil: nobody is told.
 	Notify *notify.Notifier
-	// Hooks knows how the networks' calls go; nil: no network can call.
+	// Hooks describes the networks' calls; nil: no network can call.
 	Hooks Hooks
 	// Outbox sends the answers that wait; nil: no server runs.
 	Outbox Outbox
@@ -104,21 +106,21 @@ type Settings struct {
 	Files Files
 	// Reload reads the configuration again, for the user by that name; nil: no server runs. Its refusals are *Error.
 	Reload func(ctx context.Context, by string) (Reloaded, error)
-	// Poke returns how the newest wake poke of an instance went, or nil if there was none; nil: no server runs.
+	// Poke returns the result of an instance's newest wake poke, or nil if there was none; nil: no server runs.
 	Poke func(relay.InstanceID) *wake.Poke
 	Now  func() time.Time // nil means time.Now
 }
 
-// Files knows the files that are kept. *media.Keeper satisfies it. Its methods are called from any goroutine, and do not block.
+// Files knows the files that are kept. *media.Keeper implements it. Its methods are called from any goroutine, and do not block.
 type Files interface {
 	Stats() media.Stats
-	// NotFetched reports whether the instance takes files and fetches none.
+	// NotFetched reports whether the instance gets files and fetches none.
 	NotFetched(relay.InstanceID) bool
 }
 
-// Hooks is what networks call over HTTP. Its methods are called from any goroutine, and do not block.
+// Hooks knows the calls of networks over HTTP. Its methods may be called from any goroutine, and do not block.
 type Hooks interface {
-	// State is how the calls for a bot go; ok is false for one that no network calls.
+	// State describes the calls for a bot; ok is false for a bot without calls.
 	State(relay.Bot) (s webhooks.State, ok bool)
 	// Refusals are the newest calls that were refused, newest last.
 	Refusals() []webhooks.Refusal
@@ -140,7 +142,7 @@ type Service struct {
 	*process
 }
 
-// Vault makes MACs of secrets that only need to be recognised, and seals those that are needed again. *vault.Vault satisfies it.
+// Vault makes MACs of secrets that only need to be recognised, and seals those that are needed again. *vault.Vault implements it.
 type Vault interface {
 	relay.MACer
 	Seal(bucket, key string, plain relay.Secret) []byte
@@ -167,7 +169,7 @@ func New(db *store.DB, auth *token.Authority, desk *link.Desk, mac Vault, b bus.
 	}
 }
 
-// each is the list of as(a) for every a of all. It is never nil, which JSON would show as null.
+// each returns the list of as(a) for every a of all. It is never nil, which JSON would show as null.
 func each[A, B any](all []A, as func(A) B) []B {
 	out := make([]B, len(all))
 	for i, a := range all {

@@ -21,7 +21,7 @@ const findWithin = 5 * time.Second
 // Rename asks for another name of a gateway.
 type Rename struct {
 	Name string `json:"name"` // its name now
-	To   string `json:"to"`   // its new name; its id: it has none any more
+	To   string `json:"to"`   // its new name; its id: it has no name any more
 }
 
 // Renamed is a gateway with its new name.
@@ -61,7 +61,7 @@ type NamePerson struct {
 type NamedPerson struct {
 	Platform relay.PlatformID `json:"platform"`
 	User     relay.UserID     `json:"userId"`
-	Person   string           `json:"personName"` // empty: none is known
+	Person   string           `json:"personName"` // empty: not known
 }
 
 // NamePerson gives a person a name that is shown in place of their network's. Refused with NotFound or Usage.
@@ -84,26 +84,26 @@ func (s *people) NamePerson(ctx context.Context, by audit.Actor, n NamePerson) (
 	return NamedPerson{Platform: who.Platform, User: who.User, Person: names.Shown()}, err
 }
 
-// names are the person's names; empty if they are not linked.
+// names returns the person's names; empty if they are not linked.
 func (d directory) names(ctx context.Context, who store.Person) (store.Names, error) {
 	b, _, err := store.First(d.db.Bindings(ctx, store.BindingFilter{Platform: who.Platform, User: who.User}))
 	return b.Names, err
 }
 
-// label is the name that an instance was given; empty if it has none, or does not exist any more.
+// label returns the name that an instance was given; empty if it has none, or no longer exists.
 func (d directory) label(ctx context.Context, i relay.InstanceID) string {
 	inst, _ := store.Only(d.db.Instances(ctx, i)) // without a name it is shown by its id
 	return inst.Label
 }
 
-// called is what people read an instance's name as: the one that it was given, or its id.
+// called returns the name under which people read an instance: the one that it was given, or its id.
 func (d directory) called(ctx context.Context, i relay.InstanceID) string {
 	return cmp.Or(d.label(ctx, i), string(i))
 }
 
-// whom finds the person that user names: by their id, or by their account's name with "@", which exactly one person must have.
-// The "@" may be left out on networks where a name cannot be mistaken for an id. told are the person's names, as far as they
-// were met here. Refused with NotFound or Usage.
+// whom finds the person that user names: by their id, or by their account's name with "@", which exactly one person
+// must have. The "@" may be left out on networks where a name cannot be mistaken for an id. told are the person's
+// names, if they were found here. Refused with NotFound or Usage.
 func (s *people) whom(ctx context.Context, p relay.PlatformID, user relay.UserID) (who store.Person, told store.Names, err error) {
 	handle, byName := s.handle(p, user)
 	if !byName {
@@ -133,7 +133,7 @@ func (s *people) whom(ctx context.Context, p relay.PlatformID, user relay.UserID
 		"nobody called @%s has written to a bot here, and bots cannot look people up on %s: let them write first, or send them a code", handle, network.Label)
 }
 
-// handle is the account's name in user; false if user is an id, which begins with "@" on some networks.
+// handle returns the account's name in user; false if user is an id, which begins with "@" on some networks.
 func (s *people) handle(p relay.PlatformID, user relay.UserID) (string, bool) {
 	handle, named := strings.CutPrefix(string(user), "@")
 	n, err := s.network(p)
@@ -147,7 +147,7 @@ func (s *people) handle(p relay.PlatformID, user relay.UserID) (string, bool) {
 	return handle, named
 }
 
-// known are the people with that account's name, among those who are linked, those who wrote since the server started, and those
+// known returns the people with that account name: linked people, people who wrote since the server started, and people
 // whom the network finds. looked says that a network was asked: some do not let bots look people up.
 func (s *people) known(ctx context.Context, p relay.PlatformID, handle string) (found []relay.Source, looked bool, err error) {
 	add := func(src relay.Source) {
@@ -184,7 +184,7 @@ func (s *people) known(ctx context.Context, p relay.PlatformID, handle string) (
 	return found, looked, err
 }
 
-// heard are the names of a person who wrote since the server started; empty if they did not.
+// heard returns the names of a person who wrote since the server started; empty if they did not.
 func (s *people) heard(p relay.PlatformID, user relay.UserID) store.Names {
 	if s.live == nil {
 		return store.Names{}

@@ -17,18 +17,18 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
-// people are who reaches which instance, and who may speak to it.
+// people manages who is linked to which instance, and who may speak to it.
 type people struct {
 	directory
 	*surroundings
 	desk *link.Desk
 }
 
-// Link is a code that binds whoever sends it to the bot.
+// Link is a code that binds its sender to an instance.
 type Link struct {
 	Code      string    `json:"code"`
 	ExpiresAt time.Time `json:"expiresAt"`
-	// DeepLinks open the bot with the code typed in, where the platform has such links and the bot was reached.
+	// DeepLinks open the bot with the code typed in, if the platform has such links and the bot was reached.
 	DeepLinks map[relay.PlatformID]string `json:"deepLinks"`
 	// Bang are the platforms where "/" does not reach a bot: people write "!link".
 	Bang []relay.PlatformID `json:"bang,omitempty"`
@@ -38,7 +38,7 @@ type Link struct {
 type LinkFor struct {
 	Name     string           `json:"name"`
 	Platform relay.PlatformID `json:"platform,omitempty"` // empty: on any platform
-	Commands []string         `json:"commands,omitempty"` // that it is for, each as "/name"; empty: for everything
+	Commands []string         `json:"commands,omitempty"` // the commands of the link, each as "/name"; empty: everything
 }
 
 // Link mints a code for an instance, good for one person. Refused with NotFound or Usage.
@@ -79,7 +79,7 @@ func (s *people) Link(ctx context.Context, by audit.Actor, f LinkFor) (Link, err
 // maxCommands is for how many commands a person can be linked to an instance: as many as Discord lets a bot have.
 const maxCommands = 100
 
-// commands refuses what cannot be commands that a person is linked for, one by one or together.
+// commands refuses texts that cannot be the commands of a link, one by one or together.
 func commands(all []string) error {
 	if len(all) > maxCommands {
 		return unfit("commands", "%d commands: want %d at most", len(all), maxCommands)
@@ -107,7 +107,7 @@ type Bind struct {
 	User     relay.UserID     `json:"userId"` // or "@" and their account's name
 	// Forget, of Unbind, takes the person out of the history, too, and need not find them linked.
 	Forget bool `json:"forget,omitempty"`
-	// Commands are all that goes there, each as "/name"; empty: everything. Bind alone heeds them.
+	// Commands are the only commands that go there, each as "/name"; empty: everything. Only Bind heeds them.
 	Commands []string `json:"commands,omitempty"`
 }
 
@@ -124,23 +124,24 @@ type Binding struct {
 	Instance relay.InstanceID `json:"instanceId"`
 	Warnings []string         `json:"warnings,omitempty"` // why it has no effect yet, in sentences
 	// Only where it is looked at:
-	Commands  []string       `json:"commands,omitempty"` // that the binding is for; empty: for everything. Also after a Bind.
+	Commands  []string       `json:"commands,omitempty"` // the commands of the binding; empty: everything. Also after a Bind.
 	Tenant    relay.TenantID `json:"tenant,omitempty"`
 	BoundAt   time.Time      `json:"boundAt,omitzero"`
-	DMDefault bool           `json:"dmDefault,omitempty"` // of several instances of the person, it is the one chosen for direct messages
+	DMDefault bool           `json:"dmDefault,omitempty"` // among several instances of the person, it is the one chosen for direct messages
 	// DirectTo is the instance that gets the person's direct messages: this one, or another; empty: they are linked for
 	// commands only. Also after a Bind.
 	DirectTo relay.InstanceID `json:"directTo,omitempty"`
-	// Gateway and DirectName are the names that the instance and DirectTo were given, Person is what the person is called, and
-	// Handle their account's name, without "@"; empty: there is none.
+	// Gateway and DirectName are the names that the instance and DirectTo were given, Person is the person's name, and
+	// Handle their account's name without "@"; empty: there is none.
 	Gateway    string `json:"gatewayName,omitempty"`
 	Person     string `json:"personName,omitempty"`
 	DirectName string `json:"directName,omitempty"`
 	Handle     string `json:"handle,omitempty"`
 }
 
-// Bind binds a person to an instance, as a link code would, for what b says in place of what they were bound for before.
-// Again: nothing changes. Refused with NotFound or Usage, or with Held if another of their instances has one of the commands.
+// Bind binds a person to an instance, as a link code would, with the commands of b in place of former ones. Called
+// again, it changes nothing. Refused with NotFound or Usage, or with Held if another of their instances has one of the
+// commands.
 func (s *people) Bind(ctx context.Context, by audit.Actor, b Bind) (Binding, error) {
 	if err := commands(b.Commands); err != nil {
 		return Binding{}, err
@@ -170,8 +171,8 @@ func (s *people) Bind(ctx context.Context, by audit.Actor, b Bind) (Binding, err
 	return out, err
 }
 
-// rebind does something to b's binding to the instance that find finds. unbound is the refusal when there is no such
-// binding; nil: there need not be one.
+// rebind changes b's binding to the instance that find finds. unbound is the refusal if there is no such binding; nil:
+// there need not be one.
 func (s *people) rebind(ctx context.Context, find func(context.Context, string) (store.Instance, error),
 	b Bind, unbound *Error, do func(store.Instance) error,
 ) (Binding, error) {
@@ -227,8 +228,8 @@ func (s *people) Unbind(ctx context.Context, by audit.Actor, b Bind) (Binding, e
 	return out, err
 }
 
-// SetDMDefault makes an instance the one of a person's that gets the direct messages. Refused with Usage, or with
-// NotFound, also when the person is not bound to it, and with Usage when they are for commands only.
+// SetDMDefault makes an instance the one of a person's that gets the direct messages. Refused with NotFound, also if
+// the person is not bound to it, and with Usage, also if they are bound for commands only.
 func (s *people) SetDMDefault(ctx context.Context, by audit.Actor, b Bind) (Binding, error) {
 	if err := s.checkPerson(b.Platform, b.User); err != nil {
 		return Binding{}, err
@@ -269,12 +270,12 @@ func (p SetPrincipal) spell() string {
 	return strings.Join(words, " ")
 }
 
-// Principal is what SetPrincipal left behind.
+// Principal is the result of SetPrincipal.
 type Principal struct {
 	Instance relay.InstanceID      `json:"instanceId"`
 	Policy   relay.PrincipalPolicy `json:"policy"`
 	Allow    []store.Person        `json:"allow"`
-	Warnings []string              `json:"warnings,omitempty"` // of whom it has no effect yet, in sentences
+	Warnings []string              `json:"warnings,omitempty"` // people for whom it has no effect yet, in sentences
 }
 
 // SetPrincipal replaces an instance's principal policy; with neither a policy nor a list it only looks. Refused with
@@ -340,7 +341,7 @@ type SetRelevance struct {
 	Free             *[]relay.ChatID  `json:"freeResponseScopes,omitempty"`
 	AllowBots        *bool            `json:"allowOtherBots,omitempty"`
 	OwnerMustAddress *bool            `json:"ownerMustAddress,omitempty"`
-	// Context is one of relay's policies. Only the operator says it.
+	// Context is one of relay's policies. Only the operator sets it.
 	Context *relay.ContextPolicy `json:"context,omitempty"`
 }
 
@@ -372,13 +373,13 @@ type Relevance struct {
 	Free             []relay.ChatID   `json:"freeResponseScopes"`
 	AllowBots        bool             `json:"allowOtherBots"`
 	OwnerMustAddress bool             `json:"ownerMustAddress"`
-	// Context says which messages bring along what was said before them.
+	// Context says which messages bring along the messages before them.
 	Context  relay.ContextPolicy `json:"context"`
 	Warnings []string            `json:"warnings,omitempty"` // why it has no effect yet, in sentences
 }
 
-// SetRelevance changes what is given and returns the policy as it then stands. With nothing
-// given it only looks. Refused with NotFound or Usage.
+// SetRelevance changes the given fields and returns the resulting policy. With no fields it only reads. Refused with
+// NotFound or Usage.
 func (s *people) SetRelevance(ctx context.Context, by audit.Actor, p SetRelevance) (Relevance, error) {
 	if _, err := s.network(p.Platform); err != nil {
 		return Relevance{}, err
@@ -428,7 +429,7 @@ func shown(i store.Instance, p relay.PlatformID) Relevance {
 	}
 }
 
-// relevance is the declared policy, or what holds without one: bots off, address required.
+// relevance returns the declared policy, or what holds without one: bots off, address required.
 func relevance(i store.Instance, p relay.PlatformID) store.Relevance {
 	if r, ok := i.Relevance[p]; ok {
 		return r

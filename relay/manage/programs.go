@@ -15,7 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/callers"
 )
 
-// programs are callers: who they are, and which agents they reach.
+// programs manages callers, and the agents that they reach.
 type programs struct {
 	directory
 	*surroundings
@@ -28,13 +28,13 @@ type CallerFor struct {
 	Caller string   `json:"caller"`
 	Agents []string `json:"agents,omitempty"` // names of gateways
 	People []string `json:"people,omitempty"` // people whom it may write to, as PLATFORM:PERSON
-	Sign   bool     `json:"hmac,omitempty"`   // of a new one: it has to sign what it sends
+	Sign   bool     `json:"hmac,omitempty"`   // for a new caller: it has to sign what it sends
 }
 
-// CallerMade is what a caller is to be told once.
+// CallerMade is what a caller is told once.
 type CallerMade struct {
 	Caller string `json:"caller"`
-	// Token is its bearer token, and Secret what it signs with; empty: it keeps the one that it has, or has none.
+	// Token is its bearer token, and Secret is its signing secret; empty: it keeps its present one, or has none.
 	Token  string `json:"token,omitempty"`
 	Secret string `json:"hmacSecret,omitempty"`
 	URL    string `json:"url"` // of the routes, without a trailing slash
@@ -75,7 +75,7 @@ func (m CallerMade) EnvLines() (out []string) {
 	return out
 }
 
-// What the stock client of AgentConnector reads.
+// The variables that the stock client of AgentConnector reads.
 const (
 	envCallerAgents = "HTTP_WEBHOOK_AGENTS"
 	envCallerAuth   = "HTTP_WEBHOOK_AUTH"
@@ -140,7 +140,7 @@ func callerRow(by audit.Actor, action string, f CallerFor) *audit.Entry {
 	return &audit.Entry{Actor: by, Action: action, Detail: strings.Join(slices.Concat([]string{f.Caller}, f.Agents, f.People), " ")}
 }
 
-// giveToken gives a caller a new token, and if it signs, something new to sign with.
+// giveToken gives a caller a new token and, if it signs its calls, a new secret for that.
 func (s *programs) giveToken(m *CallerMade, c *callers.Caller, signs bool) {
 	m.Token = relay.RandomText(relay.TokenLen)
 	c.Token = s.vault.MAC(callers.TokenPurpose, relay.NewSecret([]byte(m.Token)))
@@ -356,8 +356,8 @@ func (s *programs) DenyCaller(ctx context.Context, by audit.Actor, f CallerFor) 
 	return s.show(ctx, c)
 }
 
-// RemoveCaller removes a caller, with what it was promised and told: what waits for agents becomes dead letters. Refused with
-// NotFound.
+// RemoveCaller removes a caller, with its receipts and the agents' replies: its messages that wait for agents become
+// dead letters. Refused with NotFound.
 func (s *programs) RemoveCaller(ctx context.Context, by audit.Actor, f CallerFor) (Caller, error) {
 	f.Agents, f.People = nil, nil
 	c, err := s.db.Callers.Remove(ctx, callerRow(by, "agents-remove", f), f.Caller)

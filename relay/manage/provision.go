@@ -21,44 +21,44 @@ import (
 type newcomers struct{ *gateways }
 
 const (
-	// bootWindow is how long a new secret, and an identity token, serve one start of a gateway, which calls
-	// once per platform and needs the same answer each time (wire.md 1.3).
+	// bootWindow is how long a new secret, and an identity token, serve one start of a gateway, which calls once per
+	// platform and needs the same answer each time (wire.md 1.3).
 	bootWindow = 2 * time.Minute
-	// What a gateway may declare as routes of one platform.
+	// Limits of what a gateway may declare as routes of one platform.
 	maxRouteKeys = 100
 	maxRouteKey  = 256 // bytes
 )
 
-// Provision is a gateway that asks for its credentials at its start. Tenant and Instance are what
-// its identity proves, the rest is what it says.
+// Provision is the request of a gateway for its credentials at its start. Its identity proves Tenant and Instance; the
+// other fields are its own claims.
 type Provision struct {
 	Tenant           relay.TenantID
 	Instance         relay.InstanceID // empty: the identity names none
 	Gateway          relay.GatewayID
-	AssertedInstance relay.InstanceID // counts for a new gateway whose identity names no instance
+	AssertedInstance relay.InstanceID // used for a new gateway whose identity names no instance
 	Platform         relay.PlatformID
 	WakeURL          *string   // nil: as it was
-	RouteKeys        []string  // the platform's routes; nil: as they were
+	RouteKeys        []string  // the platform's routes; nil: unchanged
 	Began            time.Time // when the gateway fetched its identity for this start; zero: not known
 }
 
-// Provisioned is what the gateway is told.
+// Provisioned is the answer to the gateway.
 type Provisioned struct {
 	// SecretIssued is false for a gateway that has had its secret. Both credentials are empty then.
 	SecretIssued bool             `json:"secretIssued"`
 	Secret       string           `json:"secret,omitempty"`
 	DeliveryKey  string           `json:"deliveryKey,omitempty"`
 	Tenant       relay.TenantID   `json:"tenant"`
-	Gateway      relay.GatewayID  `json:"gatewayId"` // not what it said, when that is taken
+	Gateway      relay.GatewayID  `json:"gatewayId"` // another than it asked for, if that one is taken
 	Instance     relay.InstanceID `json:"instanceId"`
 	RouteKeys    []string         `json:"routeKeys"` // those that are its now
-	// Warnings are sentences about what the gateway said and the connector does not use.
+	// Warnings are sentences about claims of the gateway that the connector does not use.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Provision gives a gateway the secret of this start: all calls within two minutes get the same one, until
-// the gateway has connected with it. A replay after that gets none; a call that may be the next start's gets
-// one, for a gateway that starts has lost what it had. Refused with NotFound, Forbidden or Usage.
+// Provision gives a gateway the secret of this start. All calls within two minutes get the same one, until the gateway
+// has connected with it. A replay after that gets none. A call that may belong to the next start gets a new one,
+// because a gateway that starts has lost its former one. Refused with NotFound, Forbidden or Usage.
 func (s *newcomers) Provision(ctx context.Context, by audit.Actor, p Provision) (Provisioned, error) {
 	if err := checkProvision(p); err != nil {
 		return Provisioned{}, err
@@ -101,8 +101,8 @@ func checkProvision(p Provision) error {
 	return err
 }
 
-// usable is p without the parts that cannot be used and that the gateway can do without, and a sentence
-// about each such part. wakeFault is the sentence about the wake URL; empty when the URL is fit.
+// usable returns p without the parts that cannot be used and that the gateway can do without, and a sentence about each
+// such part. wakeFault is the sentence about the wake URL; empty: the URL is fine.
 func (s *newcomers) usable(p Provision) (_ Provision, wakeFault string, warnings []string) {
 	if p.WakeURL != nil {
 		if err := s.checkWakeURL(*p.WakeURL); err != nil {
@@ -127,8 +127,9 @@ func (s *newcomers) usable(p Provision) (_ Provision, wakeFault string, warnings
 // seatTries bounds the search for a gateway id: variations of a name, and races with other calls.
 const seatTries = 16
 
-// seatFor finds or makes the gateway that p is about. A name that is taken is varied, not refused: ids default to host
-// names, which containers share, and nobody learns whose the name was. All calls of one start vary it in the same way.
+// seatFor finds or makes the gateway of p. If its name is taken, it gets another one and no refusal: ids default to
+// host names, which containers share, and nobody must learn whose the name was. All calls of one start get the same
+// name.
 func (s *newcomers) seatFor(ctx context.Context, by audit.Actor, p Provision) (store.Gateway, error) {
 	variation := 0
 	for range seatTries {
@@ -146,12 +147,12 @@ func (s *newcomers) seatFor(ctx context.Context, by audit.Actor, p Provision) (s
 	return store.Gateway{}, nameTaken()
 }
 
-// seat is the gateway id, if p may have it.
+// seat returns the gateway id, if p may have it.
 func (s *newcomers) seat(ctx context.Context, by audit.Actor, p Provision, id relay.GatewayID) (g store.Gateway, ok bool, err error) {
 	g, err = store.Only(s.db.Gateways(ctx, id))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		if _, err := s.db.Labels.Find(ctx, string(id)); !errors.Is(err, store.ErrNotFound) { // another goes by that name
+		if _, err := s.db.Labels.Find(ctx, string(id)); !errors.Is(err, store.ErrNotFound) { // another instance has that name
 			return g, false, err
 		}
 		g.Instance = cmp.Or(p.Instance, p.AssertedInstance, relay.InstanceID(id))
@@ -189,8 +190,8 @@ func (s *newcomers) admit(ctx context.Context, by audit.Actor, p Provision, id r
 	return g, s.db.Enroll(ctx, gatewayRow(by, "provision", g, "new gateway"), g, i)
 }
 
-// noteServing notes that the gateway whose session serves the instance is seen now: the store forgets
-// those that were seen longest ago, and it came when its session began.
+// noteServing notes that the gateway whose session serves the instance is seen now. The store forgets the gateways that
+// were seen longest ago, and this one was last seen when its session began.
 func (s *newcomers) noteServing(ctx context.Context, i relay.InstanceID) error {
 	if s.live == nil || !s.live.Connected(i) {
 		return nil
@@ -206,8 +207,8 @@ func (s *newcomers) noteServing(ctx context.Context, i relay.InstanceID) error {
 	return s.db.UpdateGateway(ctx, nil, all[at].ID, store.CameOrWent(s.set.Now(), false))
 }
 
-// vary is the n-th name to try for p's gateway; the 0th is what it said. Others cannot foresee the
-// rest, so they cannot take them away.
+// vary returns the n-th name to try for p's gateway; the 0th is the one it asked for. Others cannot foresee the further
+// ones, so they cannot take them in advance.
 func (s *newcomers) vary(p Provision, n int) relay.GatewayID {
 	if n == 0 {
 		return p.Gateway
@@ -221,7 +222,7 @@ func (s *newcomers) vary(p Provision, n int) relay.GatewayID {
 	return relay.GatewayID(head + tail)
 }
 
-// declare stores what the gateway says of itself. Of a wake URL that cannot be used it stores only the fault.
+// declare stores the gateway's claims about itself. If the wake URL cannot be used it stores only the fault.
 func (s *newcomers) declare(ctx context.Context, by audit.Actor, p Provision, wakeFault string, g store.Gateway, out *Provisioned) error {
 	err := s.db.UpdateInstance(ctx, gatewayRow(by, "provision", g, "wake URL"), g.Instance, func(i *store.Instance) error {
 		if p.WakeURL != nil {
@@ -233,7 +234,7 @@ func (s *newcomers) declare(ctx context.Context, by audit.Actor, p Provision, wa
 	if err != nil {
 		return err
 	}
-	// A gateway that is told no platform fronts them all; no chat of that platform can be claimed.
+	// A gateway without a named platform serves all of them; no chat of that pseudo-platform can be claimed.
 	if p.RouteKeys == nil || p.Platform == relay.RelayPlatform {
 		return nil
 	}
@@ -243,10 +244,10 @@ func (s *newcomers) declare(ctx context.Context, by audit.Actor, p Provision, wa
 	return err
 }
 
-// had reports whether the gateway has connected with its newest secret (no older one is left, and it was seen
-// since), and either is connected now or fetched p's identity before that secret was made: such a call does
-// not belong to a new start. A connection counts while its gateway answers: the socket of a host that lost
-// power looks alive when the host is back and asks.
+// had reports whether the call does not belong to a new start. That is so if the gateway has connected with its newest
+// secret (no older one is left, and it was seen since), and either is connected now or fetched p's identity before that
+// secret was made. A connection counts only if its gateway answers: the socket of a host that lost power looks alive
+// when the host is back and asks.
 func (s *newcomers) had(ctx context.Context, g store.Gateway, p Provision, newest token.Newest) bool {
 	if !newest.OldUntil.IsZero() || g.LastSeenAt.Before(newest.CreatedAt) {
 		return false

@@ -11,7 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
-// Rules are what was set for an instance as a whole.
+// Rules are the settings of an instance as a whole.
 type Rules struct {
 	Principal Principal `json:"principal"`
 	Quiet     Quiet     `json:"quiet"`
@@ -21,14 +21,14 @@ func (a *surroundings) rules(i store.Instance) Rules {
 	return Rules{Principal: principal(i), Quiet: a.quiet(i)}
 }
 
-// SetQuiet says between which times of day an instance is given nothing but what is urgent.
+// SetQuiet sets the times of day between which an instance gets only urgent messages.
 type SetQuiet struct {
 	Name  string `json:"name"`
-	Hours string `json:"hours,omitempty"` // such as "22:00-07:00"; "off": none; empty: only look
-	Zone  string `json:"zone,omitempty"`  // of these times, such as "Europe/Berlin"; empty: the server's
+	Hours string `json:"hours,omitempty"` // such as "22:00-07:00"; "off": none; empty: only read
+	Zone  string `json:"zone,omitempty"`  // the zone of these times, such as "Europe/Berlin"; empty: the server's
 }
 
-// quietOff are the hours that mean none.
+// quietOff is the value for no quiet hours.
 const quietOff = "off"
 
 // Quiet are the quiet hours of an instance.
@@ -36,7 +36,7 @@ type Quiet struct {
 	Instance relay.InstanceID `json:"instanceId"`
 	Hours    string           `json:"hours"`          // empty: there are none
 	Zone     string           `json:"zone"`           // empty: the server's
-	Now      time.Time        `json:"now,omitzero"`   // as the clocks there show it; zero: the server does not know the zone
+	Now      time.Time        `json:"now,omitzero"`   // the time there; zero: the server does not know the zone
 	Until    time.Time        `json:"until,omitzero"` // it is quiet, until then
 }
 

@@ -12,7 +12,7 @@ import (
 	dbhistory "github.com/hermes-connector/hermes-connector/store/history"
 )
 
-// about is what a verdict is about.
+// about is the subject of a verdict.
 type about struct {
 	bot      relay.Bot
 	event    relay.EventID
@@ -21,8 +21,8 @@ type about struct {
 
 func aboutOf(d gate.Decision) about { return about{d.Bot(), d.Event, d.Instance} }
 
-// recall lists what the server remembers, and what the history says of other messages that e asks for, the oldest first. What
-// was not stored is in the server's memory alone; what was answered is in the history alone.
+// recall lists the verdicts that the server remembers, and those from the history about other messages that e asks for,
+// the oldest first. Events that were not stored are only in the server's memory; answers are only in the history.
 func (l *lookout) recall(ctx context.Context, e Explain) ([]gate.Decision, error) {
 	remembered := l.history.live.Decisions()
 	for _, d := range remembered {
@@ -59,15 +59,15 @@ func (l *lookout) recall(ctx context.Context, e Explain) ([]gate.Decision, error
 	return remembered, nil
 }
 
-// sortByTime puts the oldest first; what is of one moment keeps its order.
+// sortByTime sorts verdicts by their time, the oldest first; verdicts of the same moment keep their order.
 func sortByTime(all []gate.Decision) {
 	slices.SortStableFunc(all, func(a, b gate.Decision) int { return a.At.Compare(b.At) })
 }
 
-// stored is what the history says and e asks for.
+// stored returns the verdicts of the history for which e asks.
 func (l *lookout) stored(ctx context.Context, e Explain) (out []gate.Decision, err error) {
 	q := dbhistory.Query{Event: e.Event, Last: e.Last}
-	if !e.Since.IsZero() { // what was stored just before it was remembered
+	if !e.Since.IsZero() { // the history may have it from a moment before it was remembered
 		q.Since = e.Since.Add(-time.Minute)
 	}
 	db := l.history.db
@@ -90,7 +90,7 @@ func (l *lookout) stored(ctx context.Context, e Explain) (out []gate.Decision, e
 	return out, err
 }
 
-// decisionOf is what the history says of a message, as the server would remember it.
+// decisionOf turns a message of the history into a decision, in the form that the server remembers.
 func decisionOf(m dbhistory.Message) gate.Decision {
 	d := gate.Decision{
 		At: m.At, Platform: m.Of.Chat.Bot.Platform, BotID: m.Of.Chat.Bot.ID, Event: m.Of.ID, Chat: m.Of.Chat.ID, User: m.Of.User, ChatType: m.Of.Type,

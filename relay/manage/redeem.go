@@ -11,23 +11,23 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
-// EnrollByToken is a gateway that enrolls itself.
+// EnrollByToken are the arguments of the operation by which a gateway enrolls itself.
 type EnrollByToken struct {
 	Token   relay.Secret
-	Gateway relay.GatewayID // what it wants to be called; a token that names a gateway decides
-	Tenant  relay.TenantID  // whose the caller has proved to be; empty when it proved nothing
+	Gateway relay.GatewayID // the name it asks for; it is ignored if the token names a gateway
+	Tenant  relay.TenantID  // the tenant that the caller has proved; empty if it proved none
 }
 
-// EnrollByToken makes a gateway for whoever holds an enrollment token, once. Refused with Forbidden because of
-// the token, and with Usage or Exists because of the gateway's name; then the token is still good.
+// EnrollByToken makes a gateway for the holder of an enrollment token, once. A bad token is refused with Forbidden. A
+// bad name is refused with Usage or Exists, and then the token is still good.
 func (s *newcomers) EnrollByToken(ctx context.Context, by audit.Actor, e EnrollByToken) (Enrolled, error) {
 	mac := s.mac.MAC(EnrollmentPurpose, e.Token)
 	t, err := s.db.Codes.Get(ctx, store.EnrollCode, mac)
 	if err != nil {
 		return Enrolled{}, whyNotRedeemed(err)
 	}
-	// The store checks this again when it marks the token. The check here keeps whoever holds a spent
-	// token from learning which names are taken.
+	// The store checks this again when it marks the token as used. This check keeps the holder of a spent token from
+	// learning which names are taken.
 	if t.Used || !s.set.Now().Before(t.ExpiresAt) || e.Tenant != "" && e.Tenant != t.Tenant {
 		return Enrolled{}, badToken()
 	}
@@ -37,7 +37,7 @@ func (s *newcomers) EnrollByToken(ctx context.Context, by audit.Actor, e EnrollB
 			return Enrolled{}, err
 		}
 		id, inst = e.Gateway, relay.InstanceID(e.Gateway)
-		// The operator did not say that this gateway may serve an agent that others serve.
+		// The operator did not allow this gateway to serve an agent that another gateway serves.
 		live, err := s.liveGateways(ctx)
 		if err != nil {
 			return Enrolled{}, err
@@ -55,7 +55,7 @@ func (s *newcomers) EnrollByToken(ctx context.Context, by audit.Actor, e EnrollB
 	return s.enrolled(g, t.WakeURL, cred.Secret, cred.DeliveryKey), nil
 }
 
-// whyNotRedeemed sorts the store's answers about a token. badToken does not tell why the token is refused.
+// whyNotRedeemed turns the store's error about a token into a refusal. The refusal does not tell why a token is bad.
 func whyNotRedeemed(err error) error {
 	for _, bad := range []error{store.ErrNotFound, store.ErrExpired, store.ErrUsed, store.ErrForeign} {
 		if errors.Is(err, bad) {
@@ -76,7 +76,8 @@ func nameTaken() error {
 	return refuse(Exists, "that name is taken: choose another gateway id")
 }
 
-// IdentityURL is where a gateway fetches proof of who it is. It is a credential, good until replaced or revoked.
+// IdentityURL is the address at which a gateway fetches proof of who it is. It is a credential, valid until it is
+// replaced or revoked.
 type IdentityURL struct {
 	URL      string           `json:"identityUrl"`
 	Instance relay.InstanceID `json:"instanceId"`
@@ -86,8 +87,8 @@ type IdentityURL struct {
 // EnvLine renders it as a line of a .env file.
 func (u IdentityURL) EnvLine() string { return envTokenURL + "=" + quoteEnv(u.URL) }
 
-// Identity makes a new identity URL for an instance; its former one dies. Refused with NotFound,
-// or with Usage when the connector takes others' word for who a gateway is.
+// Identity makes a new identity URL for an instance; the former one is no longer valid. Refused with NotFound, or with
+// Usage when another service identifies the gateways.
 func (s *gateways) Identity(ctx context.Context, by audit.Actor, n Named) (IdentityURL, error) {
 	if !s.set.IdentityURLs {
 		return IdentityURL{}, refuse(Usage, "identity URLs exist only with mode = \"none\" in [identity]: gateways prove themselves to another service here")
@@ -100,7 +101,7 @@ func (s *gateways) Identity(ctx context.Context, by audit.Actor, n Named) (Ident
 	return IdentityURL{URL: url, Instance: i.ID, Tenant: i.Tenant}, err
 }
 
-// identityURL makes an identity code and returns where it is used. With a zero expiry it does not expire.
+// identityURL makes an identity code and returns the URL that contains it. With a zero expiry it does not expire.
 func (s *gateways) identityURL(ctx context.Context, by audit.Actor, i relay.InstanceID, t relay.TenantID, expires time.Time) (string, error) {
 	code := identity.NewCode()
 	c := store.Code{Kind: store.IdentityCode, Tenant: t, Instance: i, CreatedAt: s.set.Now(), ExpiresAt: expires}
@@ -111,15 +112,15 @@ func (s *gateways) identityURL(ctx context.Context, by audit.Actor, i relay.Inst
 	return s.set.URL + "/relay/identity/" + code, nil
 }
 
-// DropIdentity revokes an instance's identity URL; the gateway goes on with the credentials it has. Refused with
-// NotFound, also when there is none.
+// DropIdentity revokes an instance's identity URL; the gateway keeps the credentials it has. Refused with NotFound,
+// also if there is no such URL.
 func (s *gateways) DropIdentity(ctx context.Context, by audit.Actor, n Named) (Moved, error) {
-	if n.Name == "" { // it would be that of every token without a name
+	if n.Name == "" { // an empty name would match every code without an instance
 		return Moved{}, noGateway(n.Name)
 	}
 	i, err := s.instance(ctx, n.Name)
 	if refused, ok := errors.AsType[*Error](err); ok && refused.Why == NotFound {
-		i = store.Instance{ID: relay.InstanceID(n.Name)} // enroll --token makes one for a gateway that never came
+		i = store.Instance{ID: relay.InstanceID(n.Name)} // enroll --token makes a code before its gateway exists
 	} else if err != nil {
 		return Moved{}, err
 	}

@@ -24,8 +24,8 @@ type Reloaded struct {
 	Restart []string `json:"restart"`
 }
 
-// Reload has the running server read its configuration again. It is refused with Usage, and nothing is changed, when
-// that has a fault.
+// Reload makes the running server read its configuration again. It is refused with Usage, and changes nothing, if the
+// configuration has a fault.
 func (s *process) Reload(ctx context.Context, by audit.Actor, _ struct{}) (Reloaded, error) {
 	if s.set.Reload == nil {
 		return Reloaded{}, refuse(Offline, "no server is running: the next start reads the configuration")
@@ -33,7 +33,7 @@ func (s *process) Reload(ctx context.Context, by audit.Actor, _ struct{}) (Reloa
 	return s.set.Reload(ctx, by.Name)
 }
 
-// Health is how the server is, in few words.
+// Health is a short form of the server's state.
 type Health struct {
 	OK    bool   `json:"ok"`    // it takes messages in
 	Ready bool   `json:"ready"` // and every bot's updates flow

@@ -129,7 +129,7 @@ func (s *chats) granted(ctx context.Context, g store.Grant, err error) (Grant, e
 	return s.grant(ctx, g), err
 }
 
-// notYours is the same refusal for every reason, so that it tells nothing about the chat.
+// notYours returns the same refusal for every reason, so that it tells nothing about the chat.
 func notYours() *Error {
 	return refuse(Forbidden, "a chat can be claimed only if somebody linked to this gateway is a member of it and manages it")
 }
@@ -179,8 +179,8 @@ func (s *chats) locate(ctx context.Context, c Scope) (Scope, error) {
 	return c, nil
 }
 
-// Release undoes Claim. Without a scope it releases the chat of that id that the instance holds, whatever its scope. Refused
-// with NotFound, also when the instance holds no such grant.
+// Release undoes Claim. Without a scope it releases the chat with that id that the instance holds, in any scope.
+// Refused with NotFound, also if the instance holds no such grant.
 func (s *chats) Release(ctx context.Context, by audit.Actor, c Scope) (Grant, error) {
 	if err := s.checkScope(c); err != nil {
 		return Grant{}, err
@@ -207,7 +207,7 @@ func (s *chats) Release(ctx context.Context, by audit.Actor, c Scope) (Grant, er
 	return s.grant(ctx, g), err
 }
 
-// checkScopeID refuses a scope on a network that has none, and an id that no scope there can have.
+// checkScopeID refuses a scope on a network without scopes, and an id that no scope there can have.
 func (s *chats) checkScopeID(c Scope) error {
 	if c.Scope == "" {
 		return nil
@@ -234,7 +234,7 @@ func (s *chats) checkScope(c Scope) error {
 	return checkID("chatId", "chat", string(c.Chat))
 }
 
-// Scopes lists the grants of an instance, or with an empty name all of them. Refused with NotFound.
+// Scopes lists the grants of an instance or, with an empty name, of all. Refused with NotFound.
 func (s *chats) Scopes(ctx context.Context, n Named) ([]Grant, error) {
 	of, err := s.maybe(ctx, n)
 	if err != nil {
@@ -279,7 +279,7 @@ type RouteKey struct {
 	Key      string           `json:"key"`
 }
 
-// DropRoute frees what a route reserves, until its gateway starts again and declares it. Refused with NotFound.
+// DropRoute frees the key that a route reserves, until its gateway starts again and declares it. Refused with NotFound.
 func (s *chats) DropRoute(ctx context.Context, by audit.Actor, k RouteKey) (RouteKey, error) {
 	err := s.db.Routes.Drop(ctx, &audit.Entry{Actor: by, Action: "route", Detail: "dropped " + string(k.Platform) + " " + k.Key}, k.Platform, k.Key)
 	if errors.Is(err, store.ErrNotFound) {

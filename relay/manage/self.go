@@ -9,7 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Self is what an instance is, holds and misses.
+// Self is the description of an instance: what it holds, and what it lacks.
 type Self struct {
 	Instance  relay.InstanceID               `json:"instanceId"`
 	Tenant    relay.TenantID                 `json:"tenant"`
@@ -30,7 +30,7 @@ type BoundUser struct {
 	Platform  relay.PlatformID `json:"platform"`
 	User      relay.UserID     `json:"userId"`
 	DMDefault bool             `json:"dmDefault"`          // of several instances, this one gets the direct messages
-	Commands  []string         `json:"commands,omitempty"` // all of their messages that go to it; empty: all do
+	Commands  []string         `json:"commands,omitempty"` // the only messages of theirs that go to it; empty: all do
 }
 
 // Manageable refuses with NotFound unless i is an instance of tenant t (empty: any) that a gateway can serve.
@@ -88,7 +88,7 @@ func (s *gateways) Self(ctx context.Context, n Named) (Self, error) {
 	return out, nil
 }
 
-// missing are the reasons why messages do not arrive that the instance's people can change.
+// missing returns the reasons why messages do not arrive that the instance's people can change.
 func (s *gateways) missing(i store.Instance, self Self) []string {
 	out := []string{}
 	if len(s.bots()) == 0 {

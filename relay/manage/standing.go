@@ -22,19 +22,19 @@ const (
 	standingPause  = 5 * time.Second  // between any two rounds, however often somebody changes a bot's rights
 	standingWithin = 5 * time.Second  // how long a question about one place may take
 	standingPlaces = 50               // of one bot, asked about in a round about all places
-	standingHints  = 256              // of one bot, kept for a round; if there are more, anything may have changed
+	standingHints  = 256              // of one bot, kept for a round; beyond that, anything may have changed
 )
 
-// Standings know how the bots stand in the granted chats: whether a bot is in the chat, hears what is said there, and may
-// write. When a network reports a change (Changed), it is asked about the chats concerned within seconds. It is asked about
-// all chats after the start and once an hour, since some changes are not reported: Telegram says nothing when a group's
-// permissions or a bot's privacy mode change.
+// Standings knows the status of the bots in the granted chats: whether a bot is a member, gets all messages, and may
+// write. When a network reports a change (Changed), it is asked about the chats concerned within seconds. It is asked
+// about all chats after the start and once an hour, since some changes are not reported: Telegram says nothing when a
+// group's permissions or a bot's privacy mode change.
 type Standings struct {
 	bots   func() []platforms.Bot
 	grants Grants
 	log    *slog.Logger
 	wake   chan struct{} // a hint came
-	news   chan struct{} // what is known changed
+	news   chan struct{} // the known status changed
 
 	mu    sync.Mutex // guards the fields below
 	hints map[relay.Bot][]platforms.RosterChange
@@ -47,7 +47,7 @@ type standing struct {
 	place relay.Place
 }
 
-// Grants are the granted chats. *store.DB satisfies it.
+// Grants are the granted chats. *store.DB implements it.
 type Grants interface {
 	Grants(ctx context.Context, f store.GrantFilter) ([]store.Grant, error)
 }
@@ -63,8 +63,8 @@ func NewStandings(bots func() []platforms.Bot, grants Grants, log *slog.Logger) 
 // News receives a value when the findings have changed.
 func (s *Standings) News() <-chan struct{} { return s.news }
 
-// Changed takes a bot's news of who can see which chats, and notes what concerns the bot itself. It does not block, and may be
-// called from any goroutine.
+// Changed takes a bot's report about who can see which chats, and notes the parts that concern the bot itself. It does
+// not block, and may be called from any goroutine.
 func (s *Standings) Changed(bot relay.Bot, changes []platforms.RosterChange) {
 	own := slices.DeleteFunc(slices.Clone(changes), func(c platforms.RosterChange) bool { return c.User != "" && string(c.User) != string(bot.ID) })
 	if len(own) == 0 {
@@ -177,6 +177,7 @@ func (s *Standings) round(ctx context.Context, every bool, hints map[relay.Bot][
 	}
 }
 
+// grantedPlaces returns the granted places.
 func grantedPlaces(ctx context.Context, of Grants) ([]relay.Place, error) {
 	grants, err := of.Grants(ctx, store.GrantFilter{})
 	return each(grants, func(g store.Grant) relay.Place {
@@ -206,8 +207,8 @@ func (s *Standings) ask(ctx context.Context, bot relay.Bot, asks platforms.Stand
 	s.known[k] = found
 }
 
-// Findings are what is wrong in the places that are granted now. It is not wrong that a bot is absent from a place if another
-// bot is there.
+// Findings returns the faults in the places that are granted now. It is not a fault that a bot is missing in a place if
+// another bot is there.
 func (s *Standings) Findings(ctx context.Context) (out finding.List, err error) {
 	s.mu.Lock()
 	known, wrong := maps.Clone(s.known), false
@@ -247,7 +248,7 @@ func ofPlace(f finding.Finding) bool {
 	return absent(f) || f.Code == finding.NoSend.Code || f.Code == finding.PrivacyMode.Code
 }
 
-// forget drops what is known of places that are not granted any more.
+// forget drops places that are no longer granted.
 func (s *Standings) forget(places []relay.Place) {
 	granted := make(map[relay.Place]bool, len(places))
 	for _, p := range places {
@@ -258,7 +259,7 @@ func (s *Standings) forget(places []relay.Place) {
 	maps.DeleteFunc(s.known, func(k standing, _ []finding.Finding) bool { return !granted[k.place] })
 }
 
-// Again has all places asked about once more.
+// Again makes it ask about all places once more.
 func (s *Standings) Again() {
 	for _, b := range s.bots() {
 		s.Changed(b.ID(), []platforms.RosterChange{{}})

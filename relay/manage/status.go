@@ -15,7 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// observer sees how everything is, and what is wrong.
+// observer knows the state of everything, and the faults.
 type observer struct {
 	directory
 	*surroundings
@@ -32,9 +32,9 @@ type Status struct {
 	Instances []InstanceStatus  `json:"instances"`
 	Counters  map[string]uint64 `json:"counters"`
 	Media     *media.Stats      `json:"media,omitempty"` // nil: no server runs
-	// Warnings are what the operator should know about the database and its copies, in words.
+	// Warnings are sentences for the operator about the database and its copies.
 	Warnings []string `json:"warnings,omitempty"`
-	// Findings are what is wrong, the worst first; those of doctor that cost little.
+	// Findings are the faults, the worst first: those of doctor's checks that are cheap.
 	Findings finding.List `json:"findings,omitempty"`
 }
 
@@ -46,17 +46,17 @@ type BotStatus struct {
 	State       platforms.State  `json:"state"`
 	Reason      string           `json:"reason,omitempty"`
 	LastEventAt time.Time        `json:"lastEventAt,omitzero"`
-	Since       time.Time        `json:"since,omitzero"`     // when the state became what it is
+	Since       time.Time        `json:"since,omitzero"`     // when the state began
 	RetryAt     time.Time        `json:"retryAt,omitzero"`   // when the connection is tried again
 	Hook        *HookStatus      `json:"hook,omitempty"`     // nil: no network calls it over HTTP
-	Warnings    []string         `json:"warnings,omitempty"` // what is wrong with its network's calls, in sentences
-	Answers     *Waiting         `json:"answers,omitempty"`  // that wait until its network takes them; nil: none
+	Warnings    []string         `json:"warnings,omitempty"` // faults of its network's calls, in sentences
+	Answers     *Waiting         `json:"answers,omitempty"`  // answers that wait until its network takes them; nil: none
 }
 
 // InstanceStatus is one agent's connection and buffer.
 type InstanceStatus struct {
 	ID         relay.InstanceID `json:"instanceId"`
-	Name       string           `json:"name,omitempty"` // that it was given
+	Name       string           `json:"name,omitempty"` // the name that the person who linked it gave it
 	Tenant     relay.TenantID   `json:"tenant"`
 	State      State            `json:"state"`
 	Revoked    bool             `json:"revoked,omitempty"` // nobody can connect: all its gateways are revoked
@@ -65,27 +65,27 @@ type InstanceStatus struct {
 	Dead       int              `json:"dead"`    // dead letters
 	Prompts    int              `json:"prompts"` // questions with buttons that nobody has answered yet
 	LastSeenAt time.Time        `json:"lastSeenAt,omitzero"`
-	RefusedAt  time.Time        `json:"refusedAt,omitzero"` // when somebody dialled as its gateway in vain, and that one has not come since
+	RefusedAt  time.Time        `json:"refusedAt,omitzero"` // when somebody was last refused who dialled as its gateway; zero: its gateway has connected since
 	Warning    string           `json:"warning,omitempty"`  // "copied_credential", "not_fronted", "media_not_fetched" or "unusable_wake_url"
-	Warnings   []string         `json:"warnings,omitempty"` // what is wrong, and what to do about it, in sentences
-	Poke       *wake.Poke       `json:"poke,omitempty"`     // how the newest wake poke went; nil: none since the start
+	Warnings   []string         `json:"warnings,omitempty"` // faults, and how to fix them, in sentences
+	Poke       *wake.Poke       `json:"poke,omitempty"`     // the result of the newest wake poke; nil: none since the start
 	Notes      []Note           `json:"notes,omitempty"`    // why messages wait although nothing is wrong
 	Answers    int              `json:"answers,omitempty"`  // that wait until a network takes them
 }
 
-// Note says why messages for an instance wait although nothing is wrong: somebody wants it so.
+// Note is a reason why messages for an instance wait although nothing is wrong: somebody wants them to wait.
 type Note struct {
 	Word string `json:"note"` // of a closed set: "quiet"
 	Says string `json:"says"` // behind "it is"
 }
 
-// Status looks at bots and instances. Instances whose gateways are all revoked appear only while
-// their buffers hold something.
+// Status returns the state of bots and instances. Instances whose gateways are all revoked appear only while their
+// buffers hold something.
 func (s *observer) Status(ctx context.Context, _ struct{}) (Status, error) {
 	return s.status(ctx, false)
 }
 
-// status is Status. afresh: what is known of the machine from a moment ago is not enough.
+// status is Status. afresh demands new findings about the machine.
 func (s *observer) status(ctx context.Context, afresh bool) (Status, error) {
 	out := Status{
 		Version: s.set.Version, Running: s.live != nil,
@@ -133,7 +133,8 @@ func (s *observer) status(ctx context.Context, afresh bool) (Status, error) {
 	return out, nil
 }
 
-// statusOf adds to st and to seen how an instance is, unless it has no gateway, and nothing that waits. live: it has one.
+// statusOf adds the state of an instance to out and to seen. live: it has a gateway that is not revoked; an instance
+// without one is added only while its buffer holds something.
 func (s *observer) statusOf(ctx context.Context, i store.Instance, live bool, out *Status, seen *Seen) error {
 	lane, err := s.db.Lanes.State(ctx, i.ID)
 	if err != nil || !live && lane.Entries == 0 && lane.Dead == 0 {
@@ -155,7 +156,7 @@ func (s *observer) statusOf(ctx context.Context, i store.Instance, live bool, ou
 			return err
 		}
 	}
-	if s.live != nil { // only the running server knows what waits, or will, because no socket fronts its bot
+	if s.live != nil { // only the running server knows which events wait, or will, because no socket fronts their bot
 		st.Warning = s.live.Warning(i.ID)
 		bots, err := s.stuck(ctx, i.ID)
 		if err != nil {
@@ -180,7 +181,7 @@ func (s *observer) statusOf(ctx context.Context, i store.Instance, live bool, ou
 	return nil
 }
 
-// warnings are what an operator should know about an instance, in sentences.
+// warnings returns sentences for the operator about an instance.
 func warnings(i store.Instance) []string {
 	if i.WakeFault == "" {
 		return nil
@@ -191,7 +192,7 @@ func warnings(i store.Instance) []string {
 // warnNotFronted is an instance's warning while messages wait that its gateway could not answer.
 const warnNotFronted = "not_fronted"
 
-// stuck are the bots whose events wait because the instance's gateway does not front them.
+// stuck returns the bots whose events wait because the instance's gateway does not serve those bots.
 func (s *observer) stuck(ctx context.Context, i relay.InstanceID) (bots []relay.Bot, err error) {
 	unfronted := s.live.Unfronted(i)
 	if len(unfronted) == 0 {

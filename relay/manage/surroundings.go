@@ -11,13 +11,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// surroundings are what lies outside the database: the configuration, and the server if one runs.
+// surroundings are the parts outside the database: the configuration, and the server if one runs.
 type surroundings struct {
 	live Live // nil: the database was opened without a server
 	set  Settings
 }
 
-// bots are the hosted bots, running or not.
+// bots returns the hosted bots, running or not.
 func (a *surroundings) bots() []platforms.Bot {
 	if a.live != nil {
 		return a.live.Bots()
@@ -25,7 +25,7 @@ func (a *surroundings) bots() []platforms.Bot {
 	return a.set.Bots
 }
 
-// state is what people read about whether the instance's gateway is there.
+// state says for people whether the instance's gateway is there.
 func (a *surroundings) state(i store.Instance) State {
 	switch {
 	case i.Asleep: // also while its socket is still open: nothing is delivered

@@ -29,25 +29,26 @@ const (
 
 // Copies are copies of files at a place that outlives this machine. Their methods are called from any goroutine.
 type Copies interface {
-	// Put keeps what r gives, in the place of what was kept of the file. After nil it is as safe as that place is.
+	// Put stores the content of r, in place of an earlier copy of the file. After nil the copy is as safe as its
+	// storage.
 	Put(ctx context.Context, id relay.MediaID, r io.Reader) error
-	// Get is what was kept. fs.ErrNotExist, also of a Read: it is not there, or not whole.
+	// Get returns the copy. It returns fs.ErrNotExist, also from a Read, if the copy is missing or incomplete.
 	Get(ctx context.Context, id relay.MediaID) (io.Reader, error)
-	// Drop removes what was kept of files.
+	// Drop removes the copies of files.
 	Drop(ctx context.Context, ids ...relay.MediaID) error
-	// List is of which files something is kept, and whether that is the whole file.
+	// List returns which files have a copy, and whether it is complete.
 	List(ctx context.Context) (map[relay.MediaID]bool, error)
 }
 
-// CopyTo has each file copied to c: what gateways send before they are told that it is kept, all others afterwards. What is
-// not here and there is a copy of comes from c when it is first used. To be called before Run. The room bounds what c has,
-// too: a copy goes with its record.
+// CopyTo makes the keeper copy each file to c: a gateway's file before the gateway is told that it is kept, all others
+// afterwards. A file that is missing here comes from its copy when it is first used. CopyTo is called before Run. The
+// room bounds the copies, too: a copy is dropped with its record.
 func (k *Keeper) CopyTo(c Copies) {
 	k.copies.to = c
 	k.copies.back = fair.NewPlaces(backAtOnce, backOfOne)
 }
 
-// copies are what is to be copied, and which copies are to go.
+// copies holds the files to copy, and the copies to drop.
 type copies struct {
 	// Set once, before Run.
 	to   Copies // nil: nobody keeps copies
@@ -60,7 +61,7 @@ type copies struct {
 	turn      int // copies begun
 	tenants   map[relay.TenantID]int
 	instances map[fair.Owner]int              // the turn each had last
-	useless   map[relay.MediaID]bool          // copies that are not what was written
+	useless   map[relay.MediaID]bool          // copies with wrong content
 	coming    map[relay.MediaID]chan struct{} // files that are being brought back; closed when that has ended
 }
 
@@ -78,7 +79,7 @@ func newCopies() copies {
 	}
 }
 
-// add has a file copied, which is of these.
+// add queues a file, which belongs to these owners, for copying.
 func (c *copies) add(id relay.MediaID, of []fair.Owner) {
 	f := toCopy{id: id}
 	if len(of) > 0 {
@@ -100,7 +101,7 @@ func (c *copies) again(f toCopy) {
 	c.poke.wake()
 }
 
-// drop has the copies of files go.
+// drop queues the copies of files for removal.
 func (c *copies) drop(ids ...relay.MediaID) {
 	if c.to == nil {
 		return
@@ -115,15 +116,15 @@ func (c *copies) drop(ids ...relay.MediaID) {
 	c.poke.wake()
 }
 
-// dropAgain has copies go that could not be dropped now.
+// dropAgain queues copies again that could not be removed now.
 func (c *copies) dropAgain(ids []relay.MediaID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.gone = append(c.gone, ids...)
 }
 
-// next is what is to be done next: copies that are to go, or else the file whose turn it is: of the tenant that had none for
-// the longest time, and of its instances.
+// next returns the next work: copies to drop, or else the file whose turn it is: of the tenant that has waited longest
+// for a turn, and likewise among its instances.
 func (c *copies) next() (gone []relay.MediaID, f toCopy, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -172,8 +173,8 @@ func (k *Keeper) copyFiles(ctx context.Context) {
 	}
 }
 
-// compareCopies has the copies and the records agree: what no record needs goes, what has no copy is copied, and what is
-// neither here nor there is fetched again.
+// compareCopies compares the copies with the records: it drops copies without a record, copies files without a copy,
+// and fetches again what is in neither place.
 func (k *Keeper) compareCopies(ctx context.Context) error {
 	records, err := k.db.Media.List(ctx) // before the list of copies: an upload has its copy before its record
 	if err != nil {
@@ -208,7 +209,7 @@ func (k *Keeper) compareCopies(ctx context.Context) error {
 	return k.fetchAnew(ctx, lost...)
 }
 
-// fetchAnew has files fetched again that are not here any more; those that nobody gives are gone.
+// fetchAnew makes it fetch missing files again; those that no network gives count as gone.
 func (k *Keeper) fetchAnew(ctx context.Context, ids ...relay.MediaID) error {
 	if len(ids) == 0 {
 		return nil
@@ -223,7 +224,7 @@ func (k *Keeper) fetchAnew(ctx context.Context, ids ...relay.MediaID) error {
 	return nil
 }
 
-// copyNext does what is to be done next. more: there was something.
+// copyNext does the next work. more: there was some.
 func (k *Keeper) copyNext(ctx context.Context) (more bool, err error) {
 	gone, f, ok := k.copies.next()
 	switch {
@@ -251,7 +252,7 @@ func (k *Keeper) copyNext(ctx context.Context) (more bool, err error) {
 	return true, nil
 }
 
-// copy copies the file of a record, if it is what was written.
+// copy copies the file of a record, if its content is right.
 func (k *Keeper) copy(ctx context.Context, r media.Record) error {
 	content, err := k.open(ctx, r)
 	if errors.Is(err, ErrNoFile) {
@@ -293,7 +294,7 @@ func (c *copies) begin(id relay.MediaID) (done chan struct{}, mine bool) {
 	return done, true
 }
 
-// end ends what begin began. useless: the copy is not what was written.
+// end finishes the work from begin. useless: the copy has wrong content.
 func (c *copies) end(id relay.MediaID, useless bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -310,8 +311,8 @@ func (c *copies) isUseless(id relay.MediaID) bool {
 	return c.useless[id]
 }
 
-// bringBack makes the file of a record that is held of its copy, and opens it. ErrNoFile: there is no such copy. Any other
-// error says that this is not known now.
+// bringBack restores the file of a held record from its copy, and opens it. ErrNoFile: there is no such copy. After any
+// other error this is not known now.
 func (k *Keeper) bringBack(ctx context.Context, r media.Record) (*os.File, error) {
 	c := &k.copies
 	if c.to == nil {

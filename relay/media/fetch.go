@@ -13,7 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/media"
 )
 
-// Fetch begins to fetch what was just recorded. It does not block.
+// Fetch begins to fetch attachments that were just recorded. It does not block.
 func (k *Keeper) Fetch(as ...relay.Attachment) {
 	for _, a := range as {
 		if a.ID != "" {
@@ -22,12 +22,13 @@ func (k *Keeper) Fetch(as ...relay.Attachment) {
 	}
 }
 
-// begin runs the jobs that may run now: those whose turn it is by shares, and of an instance the oldest first. Behind one
-// that waits for room wait those of its instance. again is when to look again without being told; nil: no job waits for a time.
+// begin starts the jobs that may run now: those whose turn it is by shares, and within an instance the oldest first. A
+// job that waits for room holds up the others of its instance. again fires when begin should look again without being
+// told; nil: no job waits for a time.
 func (k *Keeper) begin(ctx context.Context, run func(*job, *fair.Place)) (again <-chan time.Time) {
 	due, pause := k.due(ctx)
 	records := k.shares(ctx)
-	out := make(map[fair.Owner]bool) // who has no place, or no room
+	out := make(map[fair.Owner]bool) // owners without a free place, or without room
 	for ctx.Err() == nil && k.places.Free() > 0 {
 		n, of := k.next(due, out)
 		if n < 0 {
@@ -58,7 +59,8 @@ func (k *Keeper) begin(ctx context.Context, run func(*job, *fair.Place)) (again 
 	return again
 }
 
-// due are the jobs that wait for nothing but a place and room, in the order they came. pause is when the next is; 0: none is.
+// due returns the jobs that wait only for a place and room, in the order in which they came. pause is when the next is
+// due; 0: none is.
 func (k *Keeper) due(ctx context.Context) (due []*job, pause time.Duration) {
 	for _, j := range k.jobs.idle() {
 		switch wait := time.Until(j.after); {
@@ -71,8 +73,8 @@ func (k *Keeper) due(ctx context.Context) (due []*job, pause time.Duration) {
 	return due, pause
 }
 
-// next is the job whose turn it is, and of whose share it takes a place: who has the fewest, but for those that are out.
-// Below zero: nobody's.
+// next returns the job whose turn it is, and the owner whose share it counts against: the owner with the fewest places,
+// except those in out. Below zero: nobody's turn.
 func (k *Keeper) next(due []*job, out map[fair.Owner]bool) (n int, of fair.Owner) {
 	n = -1
 	for m, j := range due {
@@ -85,7 +87,7 @@ func (k *Keeper) next(due []*job, out map[fair.Owner]bool) (n int, of fair.Owner
 	return n, of
 }
 
-// shorter is the shorter of two pauses, of which 0 is none.
+// shorter returns the shorter of two pauses, where 0 means none.
 func shorter(a, b time.Duration) time.Duration {
 	if a == 0 {
 		return b
@@ -103,7 +105,7 @@ func (k *Keeper) learn(ctx context.Context, j *job) bool {
 	case !ok || r.State != relay.MediaWaiting:
 		k.jobs.finish(j)
 		return false
-	case len(r.Needed) == 0: // whoever waited for it went on without it
+	case len(r.Needed) == 0: // the entries that waited for it went on without it
 		why := relay.MediaGone
 		if k.jobs.isCramped(j) {
 			why = relay.MediaNoSpace
@@ -113,7 +115,7 @@ func (k *Keeper) learn(ctx context.Context, j *job) bool {
 	}
 	j.of, j.size = k.owners.all(ctx, r.Needed), r.Size
 	switch {
-	case r.Size > MaxFile: // its platform refuses it in words of its own; nobody waits for room for that
+	case r.Size > MaxFile: // its platform refuses it in its own words; it needs no room
 		j.size = 1
 	case r.Size <= 0, j.tried > 0: // a network may be wrong about it
 		j.size = MaxFile
@@ -127,11 +129,11 @@ func (k *Keeper) again(j *job, pause time.Duration) {
 	k.jobs.again(j, pause)
 }
 
-// fetch is one try of a job, and what follows from it.
+// fetch makes one try of a job, and decides what follows.
 func (k *Keeper) fetch(ctx context.Context, j *job) {
 	r, ok, err := k.db.Media.Get(ctx, j.id)
 	if err != nil || !ok || r.State != relay.MediaWaiting || len(r.Needed) == 0 {
-		k.again(j, 0) // learn sees what became of it
+		k.again(j, 0) // learn reads the new state
 		return
 	}
 	k.jobs.cramp(j, false)
@@ -224,8 +226,8 @@ var became = map[relay.MediaState]count.Counter{
 	relay.MediaGone: count.MediaGone, relay.MediaNoSpace: count.MediaNoSpace,
 }
 
-// settle stores what became of a job's file: the state, and of a held one its facts. A file whose record has gone
-// meanwhile goes too.
+// settle stores the result of a job's file: the state and, if it is held, its facts. If the record is gone, the file is
+// removed, too.
 func (k *Keeper) settle(ctx context.Context, j *job, as media.Record) {
 	there := false
 	var of []relay.InstanceID

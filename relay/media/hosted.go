@@ -7,14 +7,14 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// hosted are the bots whose files can be fetched.
+// hosted holds the bots whose files can be fetched.
 type hosted struct {
 	mu      sync.Mutex // guards the fields below
 	bots    []platforms.Bot
 	changes int
 }
 
-// Host makes bots those whose files are fetched. A fetch that has begun goes on.
+// Host sets the bots whose files are fetched. A fetch that has begun continues.
 func (h *hosted) Host(bots []platforms.Bot) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -22,14 +22,14 @@ func (h *hosted) Host(bots []platforms.Bot) {
 	h.changes++
 }
 
-// changed is how often they changed.
+// changed counts the changes.
 func (h *hosted) changed() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.changes
 }
 
-// fetcher is who opens files of a bot; nil: nobody.
+// fetcher returns the bot that opens its files; nil: none.
 func (h *hosted) fetcher(b relay.Bot) platforms.MediaFetcher {
 	h.mu.Lock()
 	bots := h.bots

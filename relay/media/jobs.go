@@ -9,8 +9,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/fair"
 )
 
-// job is a file that is to be fetched. While its fetch runs, nobody else uses its fields but id and done; before and after that
-// whoever begins jobs uses them. jobs.mu guards running and cramped.
+// job is a file to fetch. While its fetch runs, nobody else uses its fields except id and done; before and after that
+// the code that begins jobs uses them. jobs.mu guards running and cramped.
 type job struct {
 	id      relay.MediaID
 	done    chan struct{} // closed when the file's state is final
@@ -36,11 +36,12 @@ func newJobs() *jobs {
 	return &jobs{poke: newPoke(), by: make(map[relay.MediaID]*job)}
 }
 
-// poke holds one value, which has whoever waits for it look once.
+// poke holds at most one value, which makes the receiver look once.
 type poke chan struct{}
 
 func newPoke() poke { return make(poke, 1) }
 
+// wake makes the receiver of p look for work.
 func (p poke) wake() {
 	select {
 	case p <- struct{}{}:
@@ -48,7 +49,7 @@ func (p poke) wake() {
 	}
 }
 
-// add is the job of fetching a file.
+// add returns the job of fetching a file.
 func (q *jobs) add(id relay.MediaID) *job {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -62,14 +63,14 @@ func (q *jobs) add(id relay.MediaID) *job {
 	return j
 }
 
-// len is how many jobs there are.
+// len returns how many jobs there are.
 func (q *jobs) len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.by)
 }
 
-// idle are the jobs that do not run, in the order they came.
+// idle returns the jobs that do not run, in the order they came.
 func (q *jobs) idle() []*job {
 	q.mu.Lock()
 	defer q.mu.Unlock()

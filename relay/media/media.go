@@ -5,16 +5,17 @@
 //
 //  1. A record says that a file is held only after its bytes and its name are synced. A crash leaves at most a file
 //     without such a record, which the next start removes.
-//  2. A file that an entry still needs is never evicted: a new one waits. What is not needed gives way by shares (giveWay):
-//     those of tenants first, then those of their instances.
+//  2. A file that an entry still needs is never evicted: a new file waits. Files that no entry needs give way by shares
+//     (giveWay): those of tenants first, then those of their instances.
 //  3. No name from outside becomes a path: a file is called as its id, which is drawn here and found in the database.
-//  4. What is named or handed out is what was written: a file from an earlier run is compared with its checksum before it is
-//     first used (not at the start, which would read them all); one that differs is fetched again, or is gone.
+//  4. A file that is named or handed out has the bytes that were written. A file from an earlier run is compared with
+//     its checksum before it is first used (not at the start, which would read them all); if it differs, it is fetched
+//     again, or counts as gone.
 //  5. Idle, nothing is written.
 //  6. If copies are kept elsewhere (Copies), an upload's is whole before its record is there, and a copy goes after its record.
 //
-// Decided: How far a file is stands in the database alone; in memory is only who waits and how much is held. So whatever
-// lets go of a file, or wants it again (an acknowledgement, a replay), need not tell the Keeper: it looks every minute,
+// Decided: A file's state is only in the database; the memory holds only who waits and how much is held. So code that
+// releases a file, or wants it again (an acknowledgement, a replay), need not tell the Keeper: it looks every minute,
 // and whenever it lacks room. An attachment without a known size is given the room of the largest.
 package media
 
@@ -52,7 +53,7 @@ const (
 	fetchFor  = 5 * time.Minute
 )
 
-// What a caller can be refused for.
+// Reasons for refusing a caller.
 var (
 	ErrNoFile   = errors.New("media not found or expired")
 	ErrEmpty    = errors.New("the file is empty")
@@ -65,13 +66,13 @@ type Options struct {
 	MaxTotal int64         // bytes of all files; 0 means 512 MiB
 	Keep     time.Duration // how long a file stays that nobody needs; 0 means 1 h
 	Timeout  time.Duration // how long Settle waits; 0 means 30 s
-	// Sniff says what the bytes of a file are. Nil: nobody knows.
+	// Sniff finds out what the bytes of a file are. Nil: nobody does.
 	Sniff func(r io.ReaderAt, size int64) relay.FileFacts
 	Count func(count.Counter) // nil: nobody counts
 	Log   *slog.Logger        // nil means discard
-	// Free is how many bytes the disk of a folder has free; nil means that the system is asked.
+	// Free returns how many bytes a folder's disk has free; nil: the system is asked.
 	Free func(dir string) (int64, error)
-	// Step, if set, is called after each step of what must survive a crash there. Tests cut the power in it.
+	// Step, if set, is called after each step that a crash must not undo. Tests cut the power in it.
 	Step func(string)
 }
 
@@ -82,7 +83,7 @@ type Keeper struct {
 	opts   Options
 	log    *slog.Logger
 	ready  chan struct{} // closed once the folder agrees with the records
-	places *fair.Places  // of fetches
+	places *fair.Places  // for fetches
 	jobs   *jobs
 	folder *folder
 	room   room
@@ -96,7 +97,8 @@ type Keeper struct {
 	failed int                      // files given up since the start
 }
 
-// NewKeeper makes a keeper of the files in dir, which Run makes if it is not there. bots are those whose files it fetches.
+// NewKeeper makes a keeper of the files in dir, which Run makes if it does not exist. bots are those whose files it
+// fetches.
 func NewKeeper(dir string, db *store.DB, bots []platforms.Bot, o Options) *Keeper {
 	o.MaxTotal, o.Keep, o.Timeout = cmp.Or(o.MaxTotal, 512<<20), cmp.Or(o.Keep, time.Hour), cmp.Or(o.Timeout, 30*time.Second)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
@@ -169,7 +171,7 @@ func (k *Keeper) whenReady(ctx context.Context) error {
 	}
 }
 
-// Stats are how the files are, for status and metrics.
+// Stats counts files, for status and metrics.
 type Stats struct {
 	Files   int   `json:"files"` // held
 	Bytes   int64 `json:"bytes"` // that they have
@@ -177,7 +179,7 @@ type Stats struct {
 	Failed  int   `json:"failed"` // given up since the start
 }
 
-// Stats is how the files are now.
+// Stats returns the present counts.
 func (k *Keeper) Stats() Stats {
 	k.mu.Lock()
 	s := Stats{Pending: k.jobs.len(), Failed: k.failed}

@@ -17,11 +17,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/media"
 )
 
-// manyTaken is how many files an instance may acknowledge without having fetched one.
+// manyTaken is how many entries with files an instance may acknowledge without having fetched one.
 const manyTaken = 20
 
-// Open is a file that the instance may read. done lets go of it, and is never nil. ErrNoFile: it is another's, unknown,
-// past its time, or not held.
+// Open opens a file that the instance may read. done releases it, and is never nil. ErrNoFile: it belongs to another
+// instance, is unknown, has expired, or is not held.
 func (k *Keeper) Open(ctx context.Context, i relay.InstanceID, id relay.MediaID) (f relay.File, done func(), err error) {
 	done = func() {}
 	if err := k.whenReady(ctx); err != nil {
@@ -47,7 +47,7 @@ func (k *Keeper) Open(ctx context.Context, i relay.InstanceID, id relay.MediaID)
 	return relay.File{FileFacts: r.Facts, Content: content, Name: nameOf(r)}, func() { _ = content.Close() }, nil
 }
 
-// nameOf is what a file is called for others. That it is a voice note, no bytes say.
+// nameOf returns a file's name for others. The bytes do not tell that it is a voice note.
 func nameOf(r media.Record) string {
 	facts := r.Facts
 	if r.Kind == relay.TypeVoice && facts.Kind == relay.TypeAudio {
@@ -56,8 +56,8 @@ func nameOf(r media.Record) string {
 	return filename.Fit(r.Name, facts)
 }
 
-// open opens the file of a record that is held, which its copy may have to be asked for. One that is not what was written
-// is ErrNoFile, and fetched again if somebody needs it.
+// open opens the file of a held record, perhaps from its copy. If its content is wrong it returns ErrNoFile, and the
+// file is fetched again if somebody needs it.
 func (k *Keeper) open(ctx context.Context, r media.Record) (*os.File, error) {
 	if f, err := k.sound(r); f != nil || err != nil {
 		return f, err
@@ -70,7 +70,7 @@ func (k *Keeper) open(ctx context.Context, r media.Record) (*os.File, error) {
 	return nil, cmp.Or(k.fetchAnew(ctx, r.ID), ErrNoFile)
 }
 
-// sound opens the file of a record if it is what was written; nil: it is damaged or missing.
+// sound opens the file of a record if its content is right; nil: it is damaged or missing.
 func (k *Keeper) sound(r media.Record) (*os.File, error) {
 	f, err := os.Open(k.folder.path(r.ID))
 	switch {
@@ -85,7 +85,7 @@ func (k *Keeper) sound(r media.Record) (*os.File, error) {
 	return nil, f.Close()
 }
 
-// isSound reports whether the file is what was written.
+// isSound reports whether the file has the bytes that were written.
 func isSound(f *os.File, r media.Record) bool {
 	sum := crc32.New(castagnoli())
 	n, err := io.CopyBuffer(struct{ io.Writer }{sum}, io.NewSectionReader(f, 0, r.Facts.Size+1), make([]byte, bufferLen))
@@ -97,11 +97,11 @@ func (k *Keeper) Served(i relay.InstanceID) {
 	n := k.db.Media.Taken(i)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.served[i] = n + 1 // what it takes with this entry counts as fetched
+	k.served[i] = n + 1 // the entry being taken counts as fetched
 }
 
-// NotFetched reports whether the instance takes files and fetches none: the address in them may be one that its gateway
-// did not dial.
+// NotFetched reports whether the instance gets files and fetches none: their address may be one that its gateway does
+// not dial.
 func (k *Keeper) NotFetched(i relay.InstanceID) bool {
 	n := k.db.Media.Taken(i)
 	k.mu.Lock()

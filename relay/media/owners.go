@@ -28,7 +28,7 @@ func (w *owners) all(ctx context.Context, of []relay.InstanceID) []fair.Owner {
 	return out
 }
 
-// Owner is the owner that an instance's files count against. If the instance is not known, it has no tenant.
+// Owner returns the owner that an instance's files count against. If the instance is not known, it has no tenant.
 func (w *owners) Owner(ctx context.Context, i relay.InstanceID) fair.Owner {
 	w.mu.Lock()
 	o, ok := w.known[i]
@@ -65,8 +65,8 @@ func (w *owners) learn(ctx context.Context) error {
 	return nil
 }
 
-// neighbours are all owners that could have files, those of the claim (of) among them. It learns them anew only if one of these
-// is missing, so another new owner counts from the next learn on.
+// neighbours returns all owners that could have files, those of the claim (of) among them. It learns them anew only if
+// one of these is missing, so another new owner counts from the next learn on.
 func (w *owners) neighbours(ctx context.Context, of []fair.Owner) ([]fair.Owner, error) {
 	known := func() (live []fair.Owner, ok bool) {
 		w.mu.Lock()

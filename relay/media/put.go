@@ -16,8 +16,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/media"
 )
 
-// Temp makes a file without a name of its own that may grow to size: for what is fetched to be sent at once. Until done,
-// which is never nil, it takes that room of its owner's. ErrNoSpace: there is none.
+// Temp makes a file without a name that may grow to size, for a file that is fetched to be sent at once. Until done,
+// which is never nil, is called, it takes that much of its owner's room. ErrNoSpace: there is none.
 func (k *Keeper) Temp(ctx context.Context, of fair.Owner, size int64) (f *os.File, done func(), err error) {
 	id := relay.NewMediaID()
 	if !k.take(ctx, id, claim{size: size, of: []fair.Owner{of}, upload: true}, k.shares(ctx)) {
@@ -34,8 +34,8 @@ func (k *Keeper) Temp(ctx context.Context, of fair.Owner, size int64) (f *os.Fil
 	}), nil
 }
 
-// Put keeps what a gateway of the instance sends, for an hour. name is without a path and control characters. declared
-// is its size, or below zero if that is not known. ErrEmpty, ErrTooLarge, ErrNoSpace; an error of body comes back wrapped.
+// Put keeps a file from a gateway of the instance for an hour. name has no path and no control characters. declared is
+// its size; below zero: not known. It returns ErrEmpty, ErrTooLarge or ErrNoSpace; an error of body comes back wrapped.
 func (k *Keeper) Put(ctx context.Context, i relay.InstanceID, name string, declared int64, body io.Reader) (id relay.MediaID, size int64, err error) {
 	switch {
 	case declared == 0:

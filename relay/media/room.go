@@ -15,7 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/media"
 )
 
-// room is what is held, and who for.
+// room knows which files are held, and for whom.
 type room struct {
 	// Set once.
 	most int64 // bytes
@@ -24,7 +24,7 @@ type room struct {
 	files map[relay.MediaID]kept
 }
 
-// kept is one file as it is known without its record.
+// kept is one file, as far as it is known without its record.
 type kept struct {
 	size    int64
 	of      []fair.Owner
@@ -32,7 +32,7 @@ type kept struct {
 	away    bool // it is to be brought back from its copy
 }
 
-// put notes a file, in place of what was noted of it.
+// put notes a file, in place of an earlier note.
 func (r *room) put(id relay.MediaID, e kept) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,7 +45,7 @@ func (r *room) drop(id relay.MediaID) {
 	delete(r.files, id)
 }
 
-// held is how many files are written, and their bytes.
+// held returns how many files are written, and their bytes.
 func (r *room) held() (n int, bytes int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,7 +58,7 @@ func (r *room) held() (n int, bytes int64) {
 	return n, bytes
 }
 
-// all is what is noted.
+// all returns all notes.
 func (r *room) all() map[relay.MediaID]kept {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,7 +75,7 @@ func (r *room) here(id relay.MediaID) {
 	}
 }
 
-// onDiskLocked is how many bytes are here. r.mu must be held.
+// onDiskLocked returns how many bytes are on this disk. r.mu must be held.
 func (r *room) onDiskLocked() (bytes int64) {
 	for _, e := range r.files {
 		if e.written && !e.away {
@@ -85,8 +85,8 @@ func (r *room) onDiskLocked() (bytes int64) {
 	return bytes
 }
 
-// swap notes the claim as a file that is not written yet, in the place of those that gave way to it. known is what records
-// say of files; one that it does not have stays. free is how much the disk has free, below zero if that is not known.
+// swap notes the claim as a file that is not written yet, in place of those that gave way to it. known is what records
+// say about files; a file that it does not have stays. free is the free space of the disk; below zero: not known.
 func (r *room) swap(id relay.MediaID, c claim, known map[relay.MediaID]share, live []fair.Owner, free int64) (gone map[relay.MediaID]kept, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,8 +116,9 @@ func (r *room) swap(id relay.MediaID, c claim, known map[relay.MediaID]share, li
 	return gone, true
 }
 
-// take keeps room for a file, after those that give way to it have gone. It reports false when there is none. records is
-// shares, read at most once where several files are looked at: one that is not in them stays, and none goes unseen.
+// take reserves room for a file, after others that give way to it are removed. It returns false if there is no room.
+// records is shares, read at most once even for several files: a file that it does not have stays, and no file is
+// overlooked.
 func (k *Keeper) take(ctx context.Context, id relay.MediaID, c claim, records func() (map[relay.MediaID]share, error)) bool {
 	free, err := k.opts.Free(k.folder.dir)
 	if err != nil { // a disk that cannot be asked is tried
@@ -138,7 +139,7 @@ func (k *Keeper) take(ctx context.Context, id relay.MediaID, c claim, records fu
 		}
 	}
 	stay := k.evict(ctx, slices.Collect(maps.Keys(gone)))
-	if len(stay) > 0 { // an entry needs one of them since
+	if len(stay) > 0 { // an entry needs one of them by now
 		k.room.drop(id)
 		for _, id := range stay {
 			k.room.put(id, gone[id])
@@ -147,7 +148,8 @@ func (k *Keeper) take(ctx context.Context, id relay.MediaID, c claim, records fu
 	return len(stay) == 0
 }
 
-// shares are the files that records say are held, as giveWay wants to know them: as they are when it is first asked.
+// shares returns a function that reads from the records which files are held, in the form that giveWay needs. It reads
+// them once, at the first call.
 func (k *Keeper) shares(ctx context.Context) func() (map[relay.MediaID]share, error) {
 	return sync.OnceValues(func() (map[relay.MediaID]share, error) {
 		records, err := k.db.Media.List(ctx)
@@ -173,7 +175,7 @@ func (k *Keeper) wasUsed(id relay.MediaID) bool {
 	return k.used[id]
 }
 
-// evict drops those files of which still none is needed, their records first. stay are the others.
+// evict drops the files that are still not needed, their records first. stay are the others.
 func (k *Keeper) evict(ctx context.Context, ids []relay.MediaID) (stay []relay.MediaID) {
 	if len(ids) == 0 {
 		return nil
@@ -199,7 +201,7 @@ func (k *Keeper) evict(ctx context.Context, ids []relay.MediaID) (stay []relay.M
 	return stay
 }
 
-// look removes what is past its time, and finds what is to be fetched again.
+// look removes expired files, and finds those that must be fetched again.
 func (k *Keeper) look(ctx context.Context) {
 	records, err := k.db.Media.List(ctx)
 	if err == nil {

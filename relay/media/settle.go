@@ -10,12 +10,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/media"
 )
 
-// Settle waits until each attachment is held or given up, ctx ends or Options.Timeout passes, and is how far they are
+// Settle waits until each attachment is held or given up, ctx ends or Options.Timeout passes, and returns their states
 // then, in order.
 func (k *Keeper) Settle(ctx context.Context, as []relay.Attachment) []relay.Held {
 	wait, cancel := context.WithTimeout(ctx, k.opts.Timeout)
 	defer cancel()
-	ctx = context.WithoutCancel(ctx) // how far they are is said also of those that were not waited for
+	ctx = context.WithoutCancel(ctx) // the state is also returned for those that were not waited for
 	out := make([]relay.Held, len(as))
 	for n, a := range as {
 		out[n] = k.settled(ctx, wait, a)
@@ -34,7 +34,7 @@ func (k *Keeper) settled(ctx, wait context.Context, a relay.Attachment) relay.He
 		case r.State != relay.MediaWaiting:
 			return held(a, r)
 		}
-		j := k.jobs.add(a.ID) // of one that was replayed this is the first that is heard
+		j := k.jobs.add(a.ID) // for a replayed entry this is the first call that names it
 		select {
 		case <-j.done:
 		case <-wait.Done():
@@ -50,7 +50,7 @@ func (k *Keeper) settled(ctx, wait context.Context, a relay.Attachment) relay.He
 	}
 }
 
-// isLost reports whether a file that its record says is held is not what was written. No frame names such a one.
+// isLost reports whether a file that is held by its record has wrong content. No frame names such a file.
 func (k *Keeper) isLost(ctx context.Context, r media.Record) bool {
 	f, err := k.open(ctx, r)
 	if err == nil {
@@ -63,7 +63,7 @@ func held(a relay.Attachment, r media.Record) relay.Held {
 	return relay.Held{Attachment: a, State: r.State, Why: r.Why, Facts: r.Facts}
 }
 
-// Read is the content of a file that is held and has at most limit bytes.
+// Read returns the content of a file that is held and has at most limit bytes.
 func (k *Keeper) Read(ctx context.Context, id relay.MediaID, limit int64) ([]byte, error) {
 	r, ok, err := k.db.Media.Get(ctx, id)
 	if err != nil {

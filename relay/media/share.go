@@ -12,8 +12,8 @@ import (
 type share struct {
 	id    relay.MediaID
 	size  int64
-	of    []fair.Owner // who may read it; nobody: it is the first to go
-	needs []fair.Owner // whose entries name it, or for whom it is being written: while there are any it stays
+	of    []fair.Owner // who may read it; nobody: it is the first to be dropped
+	needs []fair.Owner // owners whose entries need it, or for whom it is being written: while there are any it stays
 	// unsent: an upload that no action has named yet. It goes after those that nobody waits for.
 	unsent bool
 	freed  int64 // since when nobody needs it; the oldest goes first
@@ -23,20 +23,20 @@ type share struct {
 type claim struct {
 	size   int64
 	of     []fair.Owner
-	upload bool // what a gateway sends, or has fetched; not: what an entry needs
+	upload bool // a gateway's upload, or a file fetched for one; false: an entry's file
 }
 
-// giveWay decides who gives way to a claim in a room of so many bytes: the files that go, in that order. ok is false when it
-// must wait, and nothing goes then. live are all owners there are, whether or not they have files.
+// giveWay decides which files give way to a claim in a room of so many bytes: gone lists them in the order of removal.
+// If ok is false the claim must wait, and nothing is removed. live are all existing owners, with or without files.
 //
-// What is needed never goes. So that it cannot fill the room for good, whoever needs some already may take more only while the
-// others are left as much as it has then: of tenants, and in a tenant of instances. One file is anybody's, and where
-// there are no others, all of it is.
+// A needed file never gives way. So that needed files cannot fill the room for good, an owner that already needs some
+// may take more only while as much as it would then have is left for the others: among tenants, and within a tenant
+// among instances. Everybody may have one file, and without others an owner may have everything.
 //
-// Of the rest the tenant gives way first that has the most, of that tenant the instance that has the most, with the claim
-// counted; of an instance what nobody waits for goes before uploads that are unsent, the oldest first. A file that an entry
-// needs may have all of that. An upload takes from those who have more than its owner has with it, and from its own instance
-// what is sent.
+// Among the other files the tenant with the most gives way first, and within it the instance with the most, counting
+// the claim. Within an instance, files that nobody waits for go before unsent uploads, the oldest first. A file that an
+// entry needs may take all of these. An upload takes only from owners that have more than its own owner would have, and
+// from its own instance only sent files.
 func giveWay(room int64, held []share, c claim, live []fair.Owner) (gone []relay.MediaID, ok bool) {
 	var needed, all fair.Tally
 	for _, s := range held {
@@ -74,8 +74,9 @@ func mayNeed(room int64, needed *fair.Tally, o fair.Owner, size int64, live []fa
 	return instance+size <= allowance(most-(tenant-instance), instance, siblings)
 }
 
-// allowance is how much of what others left one may need: as much again must stay for the others. So the first has half,
-// and the next half of the rest. Shares of equal size would leave too little for a file where many tenants are quiet.
+// allowance returns how much of the room left by others one owner may need: as much again must stay for the others. So
+// the first has half, and the next half of the rest. Shares of equal size would leave too little for a file if many
+// tenants are quiet.
 func allowance(left, has int64, others bool) int64 {
 	if others && has > 0 {
 		return left / 2
@@ -83,13 +84,13 @@ func allowance(left, has int64, others bool) int64 {
 	return left
 }
 
-// stack is what the same owners have of what may go, what goes first on top.
+// stack holds the removable files of the same owners, with the first to go on top.
 type stack struct {
 	of    []fair.Owner
 	files []share
 }
 
-// stacked are the files that may go.
+// stacked returns the files that may go.
 func stacked(held []share) map[string]*stack {
 	stacks := make(map[string]*stack)
 	for _, s := range held {
@@ -111,7 +112,7 @@ func stacked(held []share) map[string]*stack {
 	return stacks
 }
 
-// sooner sorts what of one stack goes before the other.
+// sooner sorts the files of one stack by which goes first.
 func sooner(a, b share) int {
 	unsent := func(s share) int {
 		if s.unsent {
@@ -122,8 +123,8 @@ func sooner(a, b share) int {
 	return cmp.Or(cmp.Compare(unsent(a), unsent(b)), cmp.Compare(a.freed, b.freed), cmp.Compare(a.id, b.id))
 }
 
-// first is the stack of which a file goes next for the claim, which all counts; nil: nothing may go. What several share is
-// theirs who have the least: it must not go because of a neighbour.
+// first returns the stack from which a file goes next for the claim, which all includes; nil: no file may go. A file
+// with several owners counts as that of the owner who has the least: it must not go because of a neighbour.
 func first(stacks map[string]*stack, c claim, all *fair.Tally) (best *stack) {
 	owner := func(p *stack) fair.Owner { return slices.MinFunc(p.of, all.Compare) }
 	for _, p := range stacks {

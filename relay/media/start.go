@@ -62,8 +62,8 @@ func (k *Keeper) start(ctx context.Context) error {
 	return nil
 }
 
-// fetchAgain changes a record whose file is missing. It reports whether the record stays: it goes if the file was an upload, which
-// cannot be fetched, or if nobody needs it.
+// fetchAgain changes a record whose file is missing. It reports whether the record stays: it is dropped if the file was
+// an upload, which cannot be fetched, or if nobody needs it.
 func fetchAgain(r *media.Record) bool {
 	r.State, r.Facts, r.Sum = relay.MediaWaiting, relay.FileFacts{}, 0
 	return len(r.Needed) > 0 && !r.Uploaded()

@@ -14,7 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
-// folder is where the files are.
+// folder is the folder of the files.
 type folder struct {
 	// Set once.
 	dir   string
@@ -25,7 +25,7 @@ type folder struct {
 	proven map[relay.MediaID]bool // files whose bytes were written or compared in this run
 }
 
-// sound notes that the bytes of a file are what its record says.
+// sound notes that the bytes of a file match its record.
 func (d *folder) sound(id relay.MediaID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -52,8 +52,8 @@ type written struct {
 	sum   uint32
 }
 
-// write makes the file of a record out of what r gives: synced, and then under its name. After an error there is none.
-// ErrTooLarge: r gives more than MaxFile.
+// write makes the file of a record from the content of r: it syncs the file, and then gives it its name. After an error
+// there is no file. ErrTooLarge: r has more than MaxFile.
 func (d *folder) write(id relay.MediaID, r io.Reader) (w written, err error) {
 	part := d.path(id) + partSuffix
 	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -68,7 +68,8 @@ func (d *folder) write(id relay.MediaID, r io.Reader) (w written, err error) {
 	}()
 	d.step("made")
 	sum := crc32.New(castagnoli())
-	// Only Read and Write: whatever else the two ends can, it is one buffer of this size.
+	// Hides everything except Read and Write, so that the copy uses one buffer of this size whatever the two ends can
+	// do.
 	to, from := struct{ io.Writer }{io.MultiWriter(f, sum)}, struct{ io.Reader }{io.LimitReader(r, MaxFile+1)}
 	n, err := io.CopyBuffer(to, from, make([]byte, bufferLen))
 	switch {
@@ -110,7 +111,7 @@ func bare(err error) error {
 	return err
 }
 
-// nameless is an open file that not even a crash leaves behind.
+// nameless returns an open file that not even a crash leaves behind.
 func (d *folder) nameless(id relay.MediaID) (*os.File, error) {
 	path := d.path(id) + partSuffix
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -126,13 +127,13 @@ func (d *folder) nameless(id relay.MediaID) (*os.File, error) {
 
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
-// partSuffix ends the name of a file that is being written. What is called so is nobody's after a crash.
+// partSuffix is the suffix of a file that is being written. After a crash such a file belongs to nobody.
 const partSuffix = ".part"
 
-// path is where the file of a record is.
+// path returns the path of a record's file.
 func (d *folder) path(id relay.MediaID) string { return filepath.Join(d.dir, string(id)) }
 
-// Free is how many bytes the system gives us on the disk of a folder.
+// Free returns how many bytes the system lets us write on a folder's disk.
 func Free(dir string) (int64, error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
@@ -141,7 +142,7 @@ func Free(dir string) (int64, error) {
 	return int64(st.Bavail) * int64(st.Bsize), nil //nolint:unconvert // their types differ between systems
 }
 
-// isFull reports whether the disk, not the file's source, is what failed.
+// isFull reports whether the disk failed, and not the file's source.
 func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

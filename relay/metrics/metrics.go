@@ -1,5 +1,5 @@
-// Package metrics shows what the connector counts to Prometheus: the totals of the hub, the state
-// of bots and instances, the store, and the Go runtime and process.
+// Package metrics shows the connector's counts to Prometheus: the totals of the hub, the state of bots and instances,
+// the store, and the Go runtime and process.
 //
 // It has a listener of its own, off by default, and it only reads.
 //
@@ -33,18 +33,18 @@ const (
 	readWithin = 3 * time.Second // a scrape does not wait longer for a store that does not answer
 )
 
-// Live is the running server, in memory. *hub.Hub satisfies it.
+// Live is the running server, in memory. *hub.Hub implements it.
 type Live interface {
 	Bots() []platforms.Bot
 	Counters() map[string]uint64
 }
 
-// Service looks at the instances. *manage.Service satisfies it.
+// Service looks at the instances. *manage.Service implements it.
 type Service interface {
 	Status(ctx context.Context, _ struct{}) (manage.Status, error)
 }
 
-// Store says how the database does. *store.DB satisfies it.
+// Store says how the database does. *store.DB implements it.
 type Store interface{ Stats() store.Stats }
 
 // Metrics answers scrapes. It is an http.Handler.
@@ -67,7 +67,7 @@ func New(live Live, service Service, db Store, log *slog.Logger) *Metrics {
 	}
 }
 
-// Door is the door at l, which it closes, for scrapers.
+// Door returns the door at l, which it closes, for scrapers.
 func Door(l net.Listener, log *slog.Logger) door.Door {
 	return door.Own(limits.NewListener(l, nil, func() {}), &http.Server{ // it shares the server's file descriptors
 		ReadTimeout:    10 * time.Second,

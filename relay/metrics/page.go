@@ -12,7 +12,7 @@ import (
 // contentType is Prometheus' text format.
 const contentType = "text/plain; version=0.0.4; charset=utf-8"
 
-// family is a metric: its name, what it says, and the names of its labels.
+// family is a metric: its name, its help text, and the names of its labels.
 type family struct {
 	name, help string
 	kind       string // "counter" or "gauge"
@@ -27,9 +27,9 @@ func counter(name, help string, labels ...string) family {
 	return family{name, help, "counter", labels}
 }
 
-// page is what one scrape answers. The format is small and has not changed since 2014; the usual
-// library for it would make the program larger by a seventh, mostly for a wire format that nobody
-// asks of us. The tests read the page with that library.
+// page is the answer to one scrape. The format is small and has not changed since 2014; the usual library for it would
+// make the program larger by a seventh, mostly for a wire format that nobody requests. The tests read the page with
+// that library.
 type page map[string]*group
 
 // group is a family with its samples, in the order they were added.
@@ -58,8 +58,8 @@ func (p page) add(f family, value float64, labels ...string) {
 	g.lines = append(g.lines, b.String())
 }
 
-// labelEscapes is what the format wants escaped between quotes. It serves help texts, too: ours
-// contain none of these.
+// labelEscapes escapes label values as the format demands. It also serves help texts, because ours contain none of
+// these characters.
 var labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
 // write sends the page, families by name.

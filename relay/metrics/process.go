@@ -89,7 +89,7 @@ func parseStat(raw string) (stat, bool) {
 	return stat{(values[utime] + values[stime]) / ticks, values[vsize], values[rss]}, true
 }
 
-// maxFiles reads the soft limit of open files from /proc/self/limits; false when there is none.
+// maxFiles reads the soft limit of open files from /proc/self/limits; false if there is none.
 func maxFiles(raw string) (float64, bool) {
 	for line := range strings.Lines(raw) {
 		if rest, ok := strings.CutPrefix(line, "Max open files"); ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// prefix begins every name of ours.
+// prefix begins the names of our metrics.
 const prefix = "hermes_connector_"
 
 // groups are the names in the hub's totals that become one counter with a label, by how they begin.
@@ -35,7 +35,7 @@ var (
 	instStates = []manage.State{manage.Connected, manage.Asleep, manage.Away}
 )
 
-// show puts everything of ours on the page.
+// show puts all our metrics on the page.
 func (m *Metrics) show(ctx context.Context, p page) {
 	totals(p, m.live.Counters())
 	for _, b := range m.live.Bots() {
@@ -70,7 +70,7 @@ func (m *Metrics) show(ctx context.Context, p page) {
 	}
 }
 
-// totals are the hub's counters. What is in no group has a metric of its own name.
+// totals shows the hub's counters. A counter that belongs to no group has a metric of its own name.
 func totals(p page, counters map[string]uint64) {
 next:
 	for _, name := range slices.Sorted(maps.Keys(counters)) {

@@ -8,7 +8,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// key is what a finding is known by from look to look; the zero key: it is of no weight.
+// key identifies a finding from one look to the next; the zero key: the finding is unimportant.
 type key struct{ code, about string }
 
 // weighty are findings that are told though nothing is lost yet, because somebody can still prevent it. Never changed.
@@ -17,7 +17,7 @@ var weighty = []string{
 	finding.DiskLow.Code, finding.InodesOut.Code, finding.CertificateEnds.Code, finding.NoSnapshot.Code, finding.SnapshotFailed.Code,
 }
 
-// keyOf is the key of a finding. All faults have weight.
+// keyOf returns the key of a finding. All faults have weight.
 func keyOf(f finding.Finding) key {
 	switch {
 	case f.Code == finding.GatewaySilent.Code: // the same a day later
@@ -28,7 +28,8 @@ func keyOf(f finding.Finding) key {
 	return key{}
 }
 
-// patient is how long a finding stands before it is told. Some are found only when they have stood as long.
+// patient returns how long a finding must last before it is reported. Some findings are made only after that time
+// anyway.
 func patient(k key) time.Duration {
 	if k.code == finding.BotUnreached.Code || k.code == finding.GatewayAway.Code {
 		return 0
@@ -36,12 +37,12 @@ func patient(k key) time.Duration {
 	return stands
 }
 
-// seen is what was seen in the looks of this run.
+// seen remembers the looks of this run.
 type seen struct {
-	began time.Time               // of this run, in whose first five minutes gateways come back and nothing is told
+	began time.Time               // when this run began: in its first five minutes gateways come back and nothing is reported
 	since map[key]time.Time       // of what stands: the first look that saw it
 	now   map[key]finding.Finding // what stands, as the newest look saw it
-	gone  map[key]time.Time       // of what was told and does not stand: the first look that did not see it
+	gone  map[key]time.Time       // of reported findings that are over: the first look without them
 }
 
 // take takes the findings of a look.
@@ -69,13 +70,13 @@ func (s *seen) take(found finding.List, told []store.ToldFinding, now time.Time)
 	}
 }
 
-// stood reports whether what has that key has stood long enough to be told.
+// stood reports whether the finding with that key has lasted long enough to be reported.
 func (s *seen) stood(k key, now time.Time) bool {
 	t, ok := s.since[k]
 	return ok && now.Sub(t) >= patient(k) && now.Sub(s.began) >= stands
 }
 
-// news is what is to be told: what stands, and what was told and is over.
+// news holds what is to be reported: present findings, and reported ones that are over.
 type news struct {
 	begun []finding.Finding // the worst first
 	over  []store.ToldFinding
@@ -83,7 +84,7 @@ type news struct {
 
 func (n news) none() bool { return len(n.begun)+len(n.over) == 0 }
 
-// standing is what has stood long enough.
+// standing returns the findings that have lasted long enough.
 func (s *seen) standing(now time.Time) (out news) {
 	for k, f := range s.now {
 		if s.stood(k, now) {
@@ -94,7 +95,7 @@ func (s *seen) standing(now time.Time) (out news) {
 	return out
 }
 
-// news is what is to be told of what was not told yet.
+// news returns what is to be reported and was not yet.
 func (s *seen) news(told []store.ToldFinding, now time.Time) (out news) {
 	known := make(map[key]bool)
 	for _, t := range told {
@@ -117,7 +118,7 @@ func (s *seen) news(told []store.ToldFinding, now time.Time) (out news) {
 	return out
 }
 
-// through parts what may go one way from the rest.
+// through separates the news that may go one way from the rest.
 func (n news) through(w Way) (mine, rest news) {
 	for _, f := range n.begun {
 		if w.Carries(f.About) {
@@ -136,7 +137,7 @@ func (n news) through(w Way) (mine, rest news) {
 	return mine, rest
 }
 
-// after is what was told before and stands, with this.
+// after returns the reported findings that are not over, including this news.
 func (n news) after(told []store.ToldFinding, now time.Time) []store.ToldFinding {
 	told = slices.DeleteFunc(slices.Clone(told), func(t store.ToldFinding) bool { return slices.Contains(n.over, t) })
 	for _, f := range n.begun {

@@ -14,7 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/guard"
 )
 
-// Format is how a web hook wants to be called.
+// Format is the form in which a web hook is called.
 type Format string
 
 // The formats.
@@ -27,8 +27,8 @@ const (
 	Kuma Format = "uptime-kuma"
 )
 
-// Hook is an address that is called. One such as ntfy's or Uptime Kuma's is a secret by itself: nothing here says more than
-// its host.
+// Hook is the address of a web hook. An address such as ntfy's or Uptime Kuma's is itself a secret: nothing here shows
+// more than its host.
 type Hook struct {
 	url    *url.URL
 	token  relay.Secret
@@ -39,8 +39,8 @@ type Hook struct {
 // monitor is a Hook that hears at every look how everything is.
 type monitor struct{ *Hook }
 
-// NewHook is the target at an address, which is called through client: that bounds the time, and follows no redirects.
-// token, if there is one, goes as a bearer.
+// NewHook makes a target of an address, which is called through client: that bounds the time, and follows no redirects.
+// token, if there is one, is sent as a bearer.
 func NewHook(address string, token relay.Secret, f Format, client *http.Client) (Target, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -75,7 +75,7 @@ func (h *Hook) Send(ctx context.Context, m Message) error {
 	return h.call(ctx, http.MethodPost, h.url, http.Header{"Content-Type": {"text/plain; charset=utf-8"}, "Title": {m.Title}}, []byte(m.Text))
 }
 
-// call asks for an address; only a status of success is one.
+// call requests the address; only a success status counts as success.
 func (h *Hook) call(ctx context.Context, method string, u *url.URL, header http.Header, body []byte) error {
 	r, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(body))
 	if err != nil {
@@ -102,7 +102,7 @@ func (h *Hook) call(ctx context.Context, method string, u *url.URL, header http.
 	return fmt.Errorf("answered with status %d", res.StatusCode)
 }
 
-// Check implements Target: it asks the host, and not the address, whose every call may be a message.
+// Check implements Target: it asks the host, and not the address, because every call of that may be a message.
 func (h *Hook) Check(ctx context.Context, asks bool) error {
 	if !asks {
 		return nil

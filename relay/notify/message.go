@@ -8,10 +8,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
 
-// maxLines is how many findings a message spells out.
+// maxLines is how many findings a message lists.
 const maxLines = 10
 
-// Message is what the operator is told.
+// Message is a report to the operator.
 type Message struct {
 	Title string // one line of ASCII: it may stand in a header
 	Text  string // lines
@@ -19,7 +19,7 @@ type Message struct {
 	Items []Item // what Text says, for programs
 }
 
-// Kind is what a message is about.
+// Kind is the subject of a message.
 type Kind string
 
 // The kinds, in the words that Apprise has for them.
@@ -39,14 +39,14 @@ type Item struct {
 	Over  bool   `json:"over"`
 }
 
-// testMessage is what `notify test` sends.
+// testMessage is the message of `notify test`.
 var testMessage = Message{
 	Title: "hermes-connector: a test",
 	Text:  "This is a test: when something breaks, you are told here.",
 	Kind:  Trial, Items: []Item{},
 }
 
-// message puts news into words. last: no more may go for now.
+// message puts news into words. last: no more messages may be sent for now.
 func (n news) message(last bool) Message {
 	m := Message{Kind: Wrong, Items: []Item{}}
 	for _, f := range n.begun {
@@ -90,5 +90,5 @@ func (i Item) text() string {
 	return about + ": " + i.What + "\n" + i.Why + "\nTo fix it: " + i.Fix
 }
 
-// shown is the words of a finding, in one line, with this machine's clock.
+// shown returns the words of a finding, in one line, with this machine's clock.
 func shown(words string) string { return relay.Shown(finding.Local(words)) }

@@ -1,14 +1,14 @@
-// Package notify tells the operator when something of weight is wrong for five minutes, and when it is over: through a
-// bot to a person who is linked, or to a web hook. What is wrong it does not find out: it looks at findings once a minute.
+// Package notify tells the operator when a serious fault has lasted five minutes, and when it is over: through a bot to
+// a linked person, or through a web hook. It does not look for faults itself: it reads the findings once a minute.
 //
 // Invariants:
 //
-//  1. What stands is told once, and so is its end, also over restarts.
-//  2. At most ten messages go in 24 hours. The tenth says that more are held back; what is held back and still holds then,
-//     goes later.
+//  1. A fault is reported once, and so is its end, also over restarts.
+//  2. At most ten messages are sent in 24 hours. The tenth says that more are held back; they are sent later if they
+//     still hold then.
 //  3. Nothing about a bot goes through that bot, and nothing about the way of messages is told at all.
 //  4. A message holds codes, ids, names of bots and gateways, and the words of findings: nothing that people wrote.
-//  5. What was told is stored when a message has gone, and at no other time. A crash between the two tells it twice.
+//  5. A report is stored after its message was sent, and at no other time. A crash between the two sends it twice.
 package notify
 
 import (
@@ -24,7 +24,7 @@ import (
 const (
 	between  = time.Minute      // two looks
 	stands   = 5 * time.Minute  // how long a finding stands before it is told
-	together = time.Minute      // findings that begin within that of one another are told together
+	together = time.Minute      // findings that begin within this time of one another are reported together
 	calm     = 2 * time.Minute  // how long it is gone before it is told to be over
 	settling = 7 * time.Minute  // after the start: a bot that was out and still is, is found out only then
 	window   = 24 * time.Hour   // in which most messages go
@@ -32,14 +32,14 @@ const (
 	most     = 10
 )
 
-// Target is whom messages go to.
+// Target is a receiver of messages.
 type Target interface {
 	// String names it, without a secret.
 	String() string
 	// Ways are the ways that lead there now.
 	Ways() []Way
-	// Check is why nothing could be sent there now, as far as that can be said without a message; nil: nothing is known.
-	// asks: over the network too.
+	// Check returns why nothing could be sent there now, as far as that can be found out without a message; nil: no
+	// obstacle is known. asks: it may use the network.
 	Check(ctx context.Context, asks bool) error
 }
 
@@ -58,17 +58,17 @@ type Monitor interface {
 	Beat(ctx context.Context, m Message) error
 }
 
-// Records are what the operator was told. *store.Notices satisfies it.
+// Records stores what the operator was told. *store.Notices implements it.
 type Records interface {
 	Told(ctx context.Context) (store.Told, error)
 	SetTold(ctx context.Context, t store.Told) error
 }
 
-// Options are what a Notifier works with.
+// Options are the parts that a Notifier works with.
 type Options struct {
 	Targets []Target // the first that takes a message has it
 	Records Records
-	// Look is what is wrong now.
+	// Look returns the present findings.
 	Look func(context.Context) (finding.List, error)
 	Log  *slog.Logger
 }
@@ -82,7 +82,7 @@ type Notifier struct {
 	pause time.Duration
 
 	mu   sync.Mutex        // guards the fields below
-	last map[string]string // by target: why the newest message did not go; empty: it went
+	last map[string]string // by target: why the newest message was not sent; empty: it was
 }
 
 // New makes a Notifier. Nothing runs before Run.
@@ -112,7 +112,7 @@ func (n *Notifier) Run(ctx context.Context) error {
 	}
 }
 
-// look tells what is to be told now.
+// look sends the reports that are due now.
 func (n *Notifier) look(ctx context.Context, found finding.List, now time.Time) {
 	n.seen.take(found, n.told.Standing, now)
 	for _, t := range n.opts.Targets {
@@ -137,12 +137,12 @@ func (n *Notifier) look(ctx context.Context, found finding.List, now time.Time) 
 	}
 }
 
-// tell tells a target what may go there, and returns the rest. err is why something is left that might have gone.
+// tell sends a target the news that may go there, and returns the rest. err is why some of the rest was not sent.
 func (n *Notifier) tell(ctx context.Context, t Target, rest news, now time.Time) (_ news, err error) {
 	for _, w := range t.Ways() {
 		mine, others := rest.through(w)
 		room := n.room(now)
-		if mine.none() || room == 0 { // what is held back goes when there is room, if it still holds
+		if mine.none() || room == 0 { // held back until there is room, and sent then if it still holds
 			continue
 		}
 		if err = w.Send(ctx, mine.message(room == 1)); err != nil {
@@ -158,7 +158,7 @@ func (n *Notifier) tell(ctx context.Context, t Target, rest news, now time.Time)
 	return rest, err
 }
 
-// room is how many more messages may go now.
+// room returns how many more messages may be sent now.
 func (n *Notifier) room(now time.Time) int {
 	for len(n.told.Sent) > 0 && now.Sub(n.told.Sent[0]) >= window {
 		n.told.Sent = n.told.Sent[1:]
@@ -196,10 +196,10 @@ func (n *Notifier) note(ctx context.Context, t Target, err error) {
 	}
 }
 
-// Tried is how a test message went.
+// Tried is the result of a test message.
 type Tried struct {
 	To  string `json:"to"`
-	Why string `json:"why,omitempty"` // it did not go; empty: it did
+	Why string `json:"why,omitempty"` // why it was not sent; empty: it was
 }
 
 // Test sends every target a test message. It does not count among the ten.
@@ -231,7 +231,7 @@ func (n *Notifier) test(ctx context.Context, t Target) (err error) {
 	return err
 }
 
-// Check is what is wrong with the targets, as far as that can be said without a message. asks: over the network too.
+// Check returns the faults of the targets, as far as they can be found without a message. asks: it may use the network.
 func (n *Notifier) Check(ctx context.Context, asks bool) (out finding.List) {
 	for _, t := range n.opts.Targets {
 		n.mu.Lock()

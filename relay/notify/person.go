@@ -24,7 +24,7 @@ type Person struct {
 
 func (p *Person) String() string { return string(p.Platform) + ":" + string(p.User) }
 
-// Ways implements Target: each bot of the network that is connected is one.
+// Ways implements Target: one for each connected bot of the network.
 func (p *Person) Ways() (out []Way) {
 	for _, b := range p.Bots() {
 		if b.ID().Platform == p.Platform && b.Status().State == platforms.Connected {
@@ -45,7 +45,7 @@ func (p *Person) Check(ctx context.Context, _ bool) error {
 	return nil
 }
 
-// bindings are the person's, of which there is one at least.
+// bindings returns the person's bindings; there is at least one.
 func (p *Person) bindings(ctx context.Context) ([]store.Binding, error) {
 	all, err := p.Bindings.Bindings(ctx, store.BindingFilter{Platform: p.Platform, User: p.User})
 	switch {
@@ -66,7 +66,7 @@ type through struct {
 // Carries implements Way: a bot tells nothing of itself.
 func (t through) Carries(about string) bool { return t.bot.ID().String() != about }
 
-// Send implements Way. What may have been sent counts as sent.
+// Send implements Way. A message that may have been sent counts as sent.
 func (t through) Send(ctx context.Context, m Message) error {
 	all, err := t.person.bindings(ctx)
 	if err != nil {

@@ -1,14 +1,14 @@
-// Package ops is the table of everything that can be asked of the connector. Each operation stands there once: its name,
-// its arguments and its result as types, who may ask for it and how, and the method of package manage that carries it
-// out. The command line and the admin socket, the HTTP API and the man pages are made from it.
+// Package ops is the table of all operations of the connector. Each has one row: its name, its arguments and its result
+// as types, who may ask for it and how, and the method of package manage that carries it out. The command line, the
+// admin socket, the HTTP API and the man pages are made from it.
 //
-// Who may ask stands in two columns. What has a command is the operator's: whoever can open the admin socket, or the
-// database. What has a route is a gateway's, or of whoever manages it, about its own instance and no other; relay/api
-// proves which that is. Words are the front end's: the table has none.
+// Two columns say who may ask. An operation with a command is for the operator: everybody who can open the admin
+// socket, or the database. One with a route is for a gateway, or for a program that manages it, about its own instance
+// only; relay/api proves which instance that is. The front end has the words: the table has none.
 //
 // Invariants:
 //
-//  1. A name and a route are one operation's, and never another's.
+//  1. A name and a route belong to one operation only.
 //  2. An operation that changes something leaves a row in the audit list, in the name of who asked for it.
 package ops
 
@@ -27,9 +27,9 @@ import (
 // Row is an operation, whatever its arguments and its result are.
 type Row struct {
 	Name    string // on the admin socket
-	Command string // how the operator types it, behind the program's name, with its arguments; empty: it is not the operator's
-	Former  string // how the operator typed it before, which still works; empty: always as now
-	Route   string // method and path where a gateway asks for it; empty: it is not a gateway's
+	Command string // the command behind the program's name, with its arguments; empty: not for the operator
+	Former  string // the former command, which still works; empty: none
+	Route   string // method and path of the route for gateways; empty: not for a gateway
 	Changes bool   // it changes the database
 	// Carry carries the operation out, with arguments in JSON. Refusals are *manage.Error.
 	Carry func(ctx context.Context, svc *manage.Service, by audit.Actor, args []byte) (any, error)
@@ -55,7 +55,7 @@ func (o Op[A, R]) formerly(command string) Op[A, R] {
 // errMalformed is the refusal of arguments that cannot be read at all.
 var errMalformed = &manage.Error{Why: manage.Usage, Message: "malformed request"}
 
-// malformed is the refusal of arguments that err says cannot be read.
+// malformed returns the refusal of arguments that err says cannot be read.
 func malformed(err error) *manage.Error {
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok || wrong.Field == "" {
@@ -73,7 +73,7 @@ func malformed(err error) *manage.Error {
 	return &manage.Error{Why: manage.Usage, Field: wrong.Field, Message: "want " + want}
 }
 
-// Words are the words of the command, and the arguments and flags that stand behind them.
+// Words returns the words of the command, and the arguments and flags that stand behind them.
 func (r *Row) Words() (words, args []string) { return Split(r.Command) }
 
 // Split divides a command as the table writes it into its words, and the arguments and flags that stand behind them.
@@ -91,10 +91,10 @@ func Split(command string) (words, args []string) {
 // rows are all operations. Each adds itself while the package is set up, and nothing changes them after that.
 var rows []*Row
 
-// All are all operations, in the order of the table.
+// All returns all operations, in the order of the table.
 func All() []*Row { return rows }
 
-// Operators is the operation of that name, if it is the operator's.
+// Operators returns the operation with that name, if it is for the operator.
 func Operators(name string) (*Row, bool) {
 	for _, r := range rows {
 		if r.Name == name && r.Command != "" {
@@ -104,12 +104,12 @@ func Operators(name string) (*Row, bool) {
 	return nil, false
 }
 
-// change is an operation that leaves a row in the audit list, in the name of who asked for it.
+// change returns an operation that leaves a row in the audit list, in the name of who asked for it.
 func change[A, R any](name, command, route string, do func(*manage.Service, context.Context, audit.Actor, A) (R, error)) Op[A, R] {
 	return enter(&Row{Name: name, Command: command, Route: route, Changes: true}, do)
 }
 
-// look is an operation that changes nothing.
+// look returns an operation that changes nothing.
 func look[A, R any](name, command, route string, do func(*manage.Service, context.Context, A) (R, error)) Op[A, R] {
 	return enter(&Row{Name: name, Command: command, Route: route},
 		func(svc *manage.Service, ctx context.Context, _ audit.Actor, args A) (R, error) {

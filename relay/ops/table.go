@@ -2,8 +2,8 @@ package ops
 
 import "github.com/hermes-connector/hermes-connector/relay/manage"
 
-// The operations: the name, the command that the operator types, the route where a gateway asks for it, and what carries
-// it out. Where one is empty, the operator, or a gateway, cannot ask for it. A command that was renamed keeps its former name.
+// The operations: the name, the operator's command, the gateway's route, and the method. With an empty command the
+// operator cannot ask for it; with an empty route a gateway cannot. A renamed command keeps its former name.
 var (
 	// Gateways and their credentials.
 	Enroll       = change("enroll", "enroll NAME", "", (*manage.Service).Enroll)
@@ -19,11 +19,11 @@ var (
 	Self         = look("self", "", "GET /manage/self", (*manage.Service).Self)
 	Deprovision  = change("deprovision", "", "POST /manage/deprovision", (*manage.Service).Deprovision)
 
-	// Gateways that make themselves: whoever asks has proved who they are, or holds an enrollment token.
+	// Gateways that enroll themselves: the caller has proved its identity, or holds an enrollment token.
 	EnrollByToken = change("enroll-by-token", "", "POST /relay/enroll", (*manage.Service).EnrollByToken)
 	Provision     = change("provision", "", "POST /relay/provision", (*manage.Service).Provision)
 
-	// People, and what they say to whom.
+	// People, and to whom they write.
 	Link         = change("link", "link NAME", "POST /manage/link", (*manage.Service).Link)
 	Bind         = change("bind", "link NAME --user PLATFORM:PERSON", "", (*manage.Service).Bind).formerly("bind NAME PLATFORM PERSON")
 	Unbind       = change("unbind", "unlink NAME --user PLATFORM:PERSON", "", (*manage.Service).Unbind).formerly("unbind NAME PLATFORM PERSON")
@@ -48,7 +48,7 @@ var (
 	Routes     = look("routes", "chat reserved [NAME]", "", (*manage.Service).Routes).formerly("route list [NAME]")
 	DropRoute  = change("drop-route", "chat unreserve PLATFORM KEY", "", (*manage.Service).DropRoute).formerly("route drop PLATFORM KEY")
 
-	// What waits, and what was given up.
+	// Waiting messages, and those that were given up.
 	Entries    = look("entries", "buffer list [NAME]", "", (*manage.Service).Entries)
 	Dead       = look("dead", "buffer dead NAME", "", (*manage.Service).Dead)
 	Replay     = change("replay", "buffer replay NAME [BUFFERID]...", "", (*manage.Service).Replay)
@@ -59,7 +59,7 @@ var (
 	Answers     = look("answers", "buffer out [NAME] [ID]...", "", (*manage.Service).Answers)
 	DropAnswers = change("drop-answers", "buffer out NAME [ID]... --drop", "", (*manage.Service).DropAnswers)
 
-	// How everything is, and what was.
+	// The state of everything, and the past.
 	Status   = look("status", "status", "", (*manage.Service).Status)
 	Diagnose = look("diagnose", "doctor", "", (*manage.Service).Diagnose)
 	Explain  = look("explain", "explain [EVENT]", "", (*manage.Service).Explain)

@@ -12,10 +12,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/session"
 )
 
-// allowedFor is how long an action stays allowed: after a longer wait the gate is asked once more.
+// allowedFor is how long a verdict of the gate holds for an action: after a longer wait the gate is asked once more.
 const allowedFor = time.Second
 
-// action is one thing that a gateway asks for, on its way; see session.Action.
+// action is one request of a gateway on its way; see session.Action.
 type action struct {
 	// Set once, by Caller.Action.
 	who     *Caller
@@ -26,7 +26,8 @@ type action struct {
 	// Set by Allow.
 	target target
 	at     time.Time // when it was allowed
-	// What names an answer that waits changes that. Unjudged is why the gate could not judge a final answer now: it is stored.
+	// The action changes an answer that waits. Unjudged is why the gate could not judge a final answer now: then the
+	// answer is stored.
 	waits    bool
 	unjudged error
 
@@ -69,7 +70,7 @@ func (a *action) Allow(ctx context.Context) (err error) {
 	return nil
 }
 
-// place is the chat that the action is about, for the order among what waits.
+// place returns the chat that the action is about, for the order among what waits.
 func (a *action) place() relay.Chat {
 	if a.target.bot == nil {
 		return a.line
@@ -116,7 +117,7 @@ func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error
 		return res, nil
 	}
 	who.out.counters.Add(count.ActionOK, 1)
-	if says(r.Action) {
+	if isMessage(r.Action) {
 		who.out.counters.Add(count.MessageSent, 1)
 	}
 	return res, nil
@@ -154,8 +155,8 @@ func (a *action) wait(ctx context.Context) error {
 	return err
 }
 
-// says reports whether a person reads a as a message.
-func says(a relay.Action) bool {
+// isMessage reports whether a person reads a as a message.
+func isMessage(a relay.Action) bool {
 	switch a.(type) {
 	case relay.Send, relay.FollowUp, relay.SendMedia, relay.Prompt:
 		return true
@@ -163,7 +164,7 @@ func says(a relay.Action) bool {
 	return false
 }
 
-// waits reports whether a waits for its chat's rate limit. Typing, reactions and drafts are of no use later.
+// waits reports whether a waits for its chat's rate limit. Typing, reactions and drafts are useless later.
 func waits(a relay.Action) bool {
 	switch a.(type) {
 	case relay.Typing, relay.React, relay.Draft:
@@ -204,8 +205,8 @@ func (a *action) do(ctx context.Context, r relay.Request) (_ relay.Result, err e
 	return a.who.carryOut(ctx, t)
 }
 
-// find finds the file that a send_media names: before the chat's limiter is waited for, so that nobody waits for a slow
-// server. done lets go of it, and is never nil.
+// find finds the file that a send_media names, before it waits for the chat's limiter, so that nobody waits for a slow
+// server. done releases the file, and is never nil.
 func (a *action) find(ctx context.Context) (done func(), err error) {
 	t := a.target
 	if t.bot == nil { // the gate could not judge it
@@ -215,7 +216,7 @@ func (a *action) find(ctx context.Context) (done func(), err error) {
 	return done, err
 }
 
-// source is the file that t shows, if it shows one. done lets go of it, and is never nil.
+// source returns the file of t, if it has one. done releases it, and is never nil.
 func (who *Caller) source(ctx context.Context, t target) (f relay.File, done func(), err error) {
 	m, ok := t.action.(relay.SendMedia)
 	if !ok {
@@ -242,7 +243,7 @@ func (who *Caller) failed(a relay.Action, err error) error {
 	return ae
 }
 
-// metaOf is what the gateway says beside an action in a conversation; nothing for one on a chat as such.
+// metaOf returns the gateway's metadata of an action in a conversation; zero for an action on a chat as such.
 func metaOf(a relay.Action) relay.Metadata {
 	switch a := a.(type) {
 	case relay.Send:

@@ -16,36 +16,36 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/capability"
 )
 
-// Bots are the bots that are hosted. All methods: any goroutine; none blocks.
+// Bots returns the hosted bots. Its methods may be called from any goroutine and do not block.
 type Bots interface {
 	// Bots are all, in the order of the configuration. The caller does not change the list.
 	Bots() []platforms.Bot
-	// Bot is the one of that id, or nil.
+	// Bot returns the bot with that id, or nil.
 	Bot(relay.Bot) platforms.Bot
 	// Fronted are those that the identities of a session's hellos stand for, in that order.
 	Fronted(identities []relay.Bot) []platforms.Bot
 }
 
-// Sealer seals the credentials of capabilities for the place they are stored at. *vault.Vault satisfies it.
+// Sealer seals the credentials of capabilities for the place they are stored at. *vault.Vault implements it.
 type Sealer interface {
 	Seal(bucket, key string, plain relay.Secret) []byte
 	Unseal(bucket, key string, sealed []byte) (relay.Secret, error)
 }
 
-// Capabilities are what networks let be answered with, each once or for a while. Its methods may be called from any
-// goroutine.
+// Capabilities keeps the networks' credentials for answers, each of which works once or for a while. Its methods may be
+// called from any goroutine.
 type Capabilities struct {
 	db         *store.DB
 	bots       Bots
 	tasks      *background.Queue
-	seal       Sealer // nil: none is kept
+	seal       Sealer // nil: no credential is kept
 	leads      func() bool
 	log        *slog.Logger
 	answerings answerings
 }
 
-// Bind is the capability that came in an event as it is stored with it, for the instance that is to receive the event; nil:
-// none is kept. undecided: its event waits for a verdict, until which nobody can use it.
+// Bind returns an event's capability in its stored form, for the instance that is to receive the event; nil: none is
+// kept. undecided: the event waits for a verdict, and nobody can use the capability before that.
 func (cs *Capabilities) Bind(c platforms.Capability, ev relay.Event, t relay.TenantID, i relay.InstanceID, undecided bool) *capability.Record {
 	if cs.seal == nil {
 		return nil
@@ -91,7 +91,7 @@ func (cs *Capabilities) DropUseless(ctx context.Context) error {
 	return cs.db.Capabilities.Remove(ctx, useless)
 }
 
-// Held are the capabilities that the instance may use, the oldest first.
+// Held returns the capabilities that the instance may use, the oldest first.
 func (cs *Capabilities) Held(ctx context.Context, i relay.InstanceID) ([]capability.Record, error) {
 	all, err := cs.db.Capabilities.Of(ctx, i)
 	return slices.DeleteFunc(all, func(c capability.Record) bool {
@@ -99,7 +99,8 @@ func (cs *Capabilities) Held(ctx context.Context, i relay.InstanceID) ([]capabil
 	}), err
 }
 
-// reply is the capability that a send in the chat answers through: the one replyTo names, else the oldest unanswered.
+// reply returns the capability that a send in the chat answers through: the one replyTo names, else the oldest
+// unanswered.
 func (cs *Capabilities) reply(ctx context.Context, i relay.InstanceID, chat relay.Chat, replyTo relay.MessageID) (c capability.Record, ok bool, err error) {
 	all, err := cs.Held(ctx, i)
 	all = slices.DeleteFunc(all, func(c capability.Record) bool { return c.Bot != chat.Bot || c.Chat != chat.ID })
@@ -116,8 +117,8 @@ func (cs *Capabilities) reply(ctx context.Context, i relay.InstanceID, chat rela
 	return all[n], true, nil
 }
 
-// bound is the newest capability of that kind bound to the tenant's and instance's session. Whatever the session and
-// the kind are, it reads the same.
+// bound returns the newest capability of that kind bound to the tenant's and instance's session. It reads the same
+// records for every session and kind.
 func (cs *Capabilities) bound(ctx context.Context, t relay.TenantID, i relay.InstanceID, s relay.SessionKey, kind string) (c capability.Record, ok bool) {
 	all, err := cs.Held(ctx, i)
 	if err != nil {
@@ -135,15 +136,15 @@ func (cs *Capabilities) bound(ctx context.Context, t relay.TenantID, i relay.Ins
 type right int
 
 const (
-	unsure right = iota // nobody knows: after a restart, or after an answer of which it is unknown whether it was sent
+	unsure right = iota // not known: after a restart, or after an answer that may or may not have been sent
 	free                // nobody took it
 	taken               // somebody did: their answer stands there, or is on its way
-	gone                // there is none: the network no longer honours the capability
+	gone                // there is none: the network no longer accepts the capability
 )
 
-// answering is about the answers given through a capability. One at a time is given, since the network puts whichever
-// comes first in the placeholder's place. The right to be that one is taken once, and given back only if certainly
-// nothing was sent: no other may replace what may stand there.
+// answering is the state of the answers through one capability. They are given one at a time, because the network puts
+// the first one in the placeholder's place. The right to be the first is taken once, and given back only if certainly
+// nothing was sent: no other answer may replace one that may stand there.
 type answering struct {
 	underWay chan struct{} // capacity 1: full while one is given
 	until    time.Time     // the capability's end
@@ -152,14 +153,14 @@ type answering struct {
 	state right
 }
 
-// now is what is known about the right.
+// now returns the state of the right.
 func (a *answering) now() right {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.state
 }
 
-// take takes the right, if there is one, and returns what it was before.
+// take takes the right, if it is free, and returns its former state.
 func (a *answering) take() (before right) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -169,7 +170,7 @@ func (a *answering) take() (before right) {
 	return before
 }
 
-// becomes sets what is known about the right.
+// becomes sets the state of the right.
 func (a *answering) becomes(r right) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -183,7 +184,7 @@ type answerings struct {
 	clear int                   // how many there may be before those of expired capabilities go
 }
 
-// answeringsKept is how many answerings there may be before expired ones are looked for.
+// answeringsKept is how many answerings there may be before expired ones are removed.
 const answeringsKept = 1024
 
 // of is c's answering.
@@ -198,7 +199,7 @@ func (a *answerings) of(c capability.Record) *answering {
 // came notes that c is new: nobody has answered through it.
 func (a *answerings) came(c capability.Record) { a.find(c, free) }
 
-// find is c's answering, made in that state if there is none yet.
+// find returns c's answering, and makes it in that state if there is none yet.
 func (a *answerings) find(c capability.Record, state right) *answering {
 	_, k := c.Place()
 	a.mu.Lock()

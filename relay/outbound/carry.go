@@ -16,7 +16,7 @@ import (
 // errNotOurs: another node may act for these bots by now.
 var errNotOurs = relay.Later("another node of the connector has taken over", nil)
 
-// carryOut does what was allowed.
+// carryOut carries out an allowed action.
 func (who *Caller) carryOut(ctx context.Context, t target) (relay.Result, error) {
 	if !who.out.leads() {
 		return relay.Result{}, errNotOurs
@@ -40,7 +40,7 @@ func (who *Caller) carryOut(ctx context.Context, t target) (relay.Result, error)
 		return relay.Result{}, err
 	}
 	if res.MovedTo != "" {
-		// The platform carried the action out; what is stored must follow even if the gateway hung up.
+		// The platform carried the action out, so the records must be stored even if the gateway hung up.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 		defer cancel()
 		move := store.Move{Platform: p.ID().Platform, From: t.action.Target(), To: res.MovedTo}
@@ -52,8 +52,8 @@ func (who *Caller) carryOut(ctx context.Context, t target) (relay.Result, error)
 	return res, nil
 }
 
-// ask stores a prompt and then posts it: no button that somebody can press is unknown here. What certainly was not
-// posted is withdrawn.
+// ask stores a prompt and then posts it: so every button that somebody can press is known here. If it certainly was not
+// posted, it is withdrawn.
 func (who *Caller) ask(ctx context.Context, t target, a relay.Prompt) (relay.Result, error) {
 	if _, ok := t.bot.(platforms.Prompter); !ok {
 		return relay.Result{}, relay.Unsupported(relay.OpPrompt)

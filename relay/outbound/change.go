@@ -9,10 +9,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/outbox"
 )
 
-// A gateway knows an answer that waits by an id of ours. Until the answer is sent, that id stands for what is on disk, which
-// may be changed or withdrawn; for a day after that, for the message that was sent.
+// A gateway knows a waiting answer by an id of ours. Until the answer is sent, that id stands for the answer on disk,
+// which may be changed or withdrawn; for a day after that it stands for the sent message.
 
-// named is the message that a changes; empty: it changes none.
+// named returns the message that a changes; empty: none.
 func named(a relay.Action) relay.MessageID {
 	switch a := a.(type) {
 	case relay.Edit:
@@ -25,7 +25,7 @@ func named(a relay.Action) relay.MessageID {
 	return ""
 }
 
-// namesWaiting reports whether a changes an answer that waits. The error is that of one that nobody knows.
+// namesWaiting reports whether a changes a waiting answer. It returns an error if nobody knows the answer.
 func (who *Caller) namesWaiting(ctx context.Context, a relay.Action) (bool, error) {
 	m := named(a)
 	if !outbox.IsID(m) {
@@ -41,8 +41,8 @@ func (who *Caller) namesWaiting(ctx context.Context, a relay.Action) (bool, erro
 	return r.State() == outbox.Waiting, nil
 }
 
-// real is a with the messages that it names by the ids that their network gave them. What an answer refers to that is not sent
-// is no message yet, and left out.
+// real returns a with the network's ids for the messages that it names. A reference to an answer that is not sent yet
+// is left out, because there is no message.
 func (who *Caller) real(ctx context.Context, a relay.Action) (relay.Action, error) {
 	var failed error
 	out := referring(a, func(m relay.MessageID) relay.MessageID {
@@ -90,9 +90,9 @@ func referring(a relay.Action, of func(relay.MessageID) relay.MessageID) relay.A
 	return a
 }
 
-// change does r, which names an answer that waited when it came: an edit changes what waits, a delete withdraws it, and a
-// reaction to what nobody can see yet does nothing. If the answer is being sent, r waits for that, and is about the message
-// then.
+// change carries out r, which names an answer that was waiting when r came: an edit changes the waiting answer, a
+// delete withdraws it, and a reaction to an answer that nobody can see yet does nothing. If the answer is being sent, r
+// waits for that, and then applies to the message.
 func (who *Caller) change(ctx context.Context, r relay.Request) (relay.Result, error) {
 	m := named(r.Action)
 	rec, ok, err := who.out.db.Outbox.Find(ctx, who.instance, m)
@@ -154,7 +154,7 @@ func (who *Caller) changeWaiting(ctx context.Context, r outbox.Record, a relay.A
 	return nil
 }
 
-// textOf is what a says, and withText is a with other words.
+// textOf returns the text of a; withText returns a with another text.
 func textOf(a relay.Action) string {
 	switch a := a.(type) {
 	case relay.Send:

@@ -33,11 +33,11 @@ func (cs *Commands) Learn(ctx context.Context, i relay.InstanceID, on relay.Plat
 	return cs.Show(ctx, on)
 }
 
-// declaredFor is the platform with whose hello gateways send a manifest.
+// declaredFor is the platform in whose hello gateways send a manifest.
 const declaredFor relay.PlatformID = "discord"
 
-// Show hands the union of all instances' commands to the bots of the platform, and the names of all commands to those that
-// have to know them; empty: of every one. If some bots are named, others are left alone.
+// Show gives the union of all instances' commands to the bots of the platform, and the names of all commands to the
+// bots that need them; an empty platform means every one. If some bots are named, others are left alone.
 func (cs *Commands) Show(ctx context.Context, platform relay.PlatformID, only ...platforms.Bot) error {
 	if only == nil {
 		only = cs.bots.Bots()
@@ -63,8 +63,8 @@ func (cs *Commands) Show(ctx context.Context, platform relay.PlatformID, only ..
 	return nil
 }
 
-// unite is the union by name. The instance enrolled first keeps its names and its places: no later one can take a
-// command over, or push it off a network that takes only so many. What has no name is no command.
+// unite returns the union by name. The instance enrolled first keeps its names and its places: no later one can take a
+// command over, or push it off a network that accepts only a number of commands. A command without a name is ignored.
 func unite(all []store.Manifest) []json.RawMessage {
 	names := make(map[string]bool)
 	out := []json.RawMessage{}
@@ -79,7 +79,7 @@ func unite(all []store.Manifest) []json.RawMessage {
 	return out
 }
 
-// namesIn are the names of all commands.
+// namesIn returns the names of all commands.
 func namesIn(all []store.Manifest) (out []string) {
 	for _, raw := range unite(all) {
 		out = append(out, nameOf(raw))
@@ -87,7 +87,7 @@ func namesIn(all []store.Manifest) (out []string) {
 	return out
 }
 
-// nameOf is a command's name; empty: it has none.
+// nameOf returns a command's name; empty: it has none.
 func nameOf(raw json.RawMessage) string {
 	var c struct {
 		Name string `json:"name"`

@@ -12,13 +12,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/outbox"
 )
 
-// Run sends what waits, until ctx ends. What is being sent then has a few seconds more.
+// Run sends the answers that wait, until ctx ends. Those that are being sent at that moment have a few seconds more.
 func (q *Queue) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for ctx.Err() == nil {
 		q.prune(ctx)
-		at := q.begin(time.Now(), func(j job) { wg.Go(func() { q.over(j, q.attempt(ctx, j)) }) })
+		at := q.begin(time.Now(), func(j job) { wg.Go(func() { q.finish(j, q.attempt(ctx, j)) }) })
 		var look <-chan time.Time
 		if !at.IsZero() {
 			look = time.After(time.Until(at))
@@ -31,10 +31,10 @@ func (q *Queue) Run(ctx context.Context) {
 	}
 }
 
-// prune forgets the answers that are not on disk any more, if it may have some.
+// prune forgets the answers that are no longer on disk. It reads the disk only if q.stale says that there may be some.
 func (q *Queue) prune(ctx context.Context) {
 	q.mu.Lock()
-	stale, gone := q.stale, make(map[uint64]bool) // those that are known now and not on disk after that
+	stale, gone := q.stale, make(map[uint64]bool) // gone: the answers in memory; those on disk are taken out below
 	q.stale = false
 	for _, l := range q.lines {
 		for _, w := range l.waiting {
@@ -47,7 +47,7 @@ func (q *Queue) prune(ctx context.Context) {
 	}
 	there, err := q.out.db.Outbox.List(ctx, outbox.Filter{})
 	if err != nil {
-		return // each finds out when it is its turn
+		return // each answer is looked up when its turn comes
 	}
 	for _, r := range there {
 		delete(gone, r.Number)
@@ -55,7 +55,7 @@ func (q *Queue) prune(ctx context.Context) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for c, l := range q.lines {
-		if l.going { // what comes of its first answer is told when that is over
+		if l.going { // its first answer is being sent: prune again when that is over
 			q.stale = true
 			continue
 		}
@@ -65,7 +65,8 @@ func (q *Queue) prune(ctx context.Context) {
 	}
 }
 
-// begin has start send what may be sent now, and is when to look again; zero: not before somebody pokes.
+// begin calls start for every answer that may be sent now. again is when to call begin next; zero: not before somebody
+// pokes.
 func (q *Queue) begin(now time.Time, start func(job)) (again time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -102,7 +103,8 @@ func (q *Queue) begin(now time.Time, start func(job)) (again time.Time) {
 	return again
 }
 
-// beforeLocked reports whether a is sent before b: that of the tenant of which fewer are being sent, then the older one.
+// beforeLocked reports whether a is sent before b: first the tenant with the fewest answers being sent, then the oldest
+// answer. q.mu must be held.
 func (q *Queue) beforeLocked(a, b waiter) bool {
 	if n := q.going.Compare(a.of, b.of); n != 0 {
 		return n < 0
@@ -110,15 +112,15 @@ func (q *Queue) beforeLocked(a, b waiter) bool {
 	return a.number < b.number
 }
 
-// job is what is begun of a chat's answers.
+// job is one answer that Run has taken up.
 type job struct {
 	chat relay.Chat
 	waiter
-	ends bool // its time is over: it is only to be marked
+	ends bool // its time is over: it is only marked as late
 }
 
-// dueLocked is what is to be begun next of a line, and when; ok is false if something that runs has to be over first. That an
-// answer's time is over is due whatever the bot does. q.mu must be held.
+// dueLocked returns the next job of a line and when to begin it. ok is false if something that runs must end first.
+// When an answer's time is over, its job is due even if the bot is away. q.mu must be held.
 func (q *Queue) dueLocked(c relay.Chat, l *line, now time.Time) (j job, at time.Time, ok bool) {
 	if l.going || len(l.waiting) == 0 {
 		return j, at, false
@@ -143,7 +145,7 @@ func (q *Queue) dueLocked(c relay.Chat, l *line, now time.Time) (j job, at time.
 	return job{chat: c, waiter: w}, at, true
 }
 
-// lookLocked has a bot tried again at once whose connection is back, in all its chats. q.mu must be held.
+// lookLocked makes all lines of a bot due whose connection has come back. q.mu must be held.
 func (q *Queue) lookLocked(now time.Time) {
 	for id, a := range q.away {
 		p := q.out.bots.Bot(id)
@@ -160,18 +162,18 @@ func (q *Queue) lookLocked(now time.Time) {
 	}
 }
 
-// tried is what came of a job.
-type tried struct {
-	done  []uint64      // these answers are over
-	away  bool          // the bot could not be reached
-	last  bool          // the bot's other chats are tried before this one is again: whichever is next tells whether it is back
-	met   bool          // the network answered
-	after time.Duration // the pause before the next try
-	why   string
+// outcome is the outcome of a job.
+type outcome struct {
+	done    []uint64      // the answers that need no further job
+	away    bool          // the bot could not be reached
+	yields  bool          // the bot's other chats come before this one; the next to be tried shows whether the bot is back
+	reached bool          // the network answered
+	after   time.Duration // the pause before the next try
+	why     string
 }
 
-// over notes what came of a job.
-func (q *Queue) over(j job, t tried) {
+// finish records the outcome of a job.
+func (q *Queue) finish(j job, o outcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now, l := time.Now(), q.lines[j.chat]
@@ -182,16 +184,16 @@ func (q *Queue) over(j job, t tried) {
 			l.waiting[n].late = l.waiting[n].late || l.waiting[n].number == j.number
 		}
 	} else {
-		l.next, l.why, l.away = now.Add(t.after), t.why, t.away && t.last
+		l.next, l.why, l.away = now.Add(o.after), o.why, o.away && o.yields
 		if l.away && q.aloneLocked(j.chat) {
-			l.next = now // it is tried when the bot is
+			l.next = now // the pause of its bot says when to try again
 		}
-		q.metLocked(j.chat.Bot, t, now)
+		q.reachedLocked(j.chat.Bot, o, now)
 	}
-	q.forgetLocked(j.chat, func(w waiter) bool { return slices.Contains(t.done, w.number) })
+	q.forgetLocked(j.chat, func(w waiter) bool { return slices.Contains(o.done, w.number) })
 }
 
-// aloneLocked reports whether answers of the bot wait in no other chat. q.mu must be held.
+// aloneLocked reports whether all waiting answers of the bot wait in this chat. q.mu must be held.
 func (q *Queue) aloneLocked(in relay.Chat) bool {
 	for c := range q.lines {
 		if c.Bot == in.Bot && c != in {
@@ -201,17 +203,17 @@ func (q *Queue) aloneLocked(in relay.Chat) bool {
 	return true
 }
 
-// metLocked notes whether a bot could be reached. q.mu must be held.
-func (q *Queue) metLocked(b relay.Bot, t tried, now time.Time) {
+// reachedLocked records whether a bot could be reached. q.mu must be held.
+func (q *Queue) reachedLocked(b relay.Bot, o outcome, now time.Time) {
 	a := q.away[b]
 	switch {
-	case t.met:
+	case o.reached:
 		delete(q.away, b)
-	case t.away && a == nil:
+	case o.away && a == nil:
 		q.away[b] = &absence{pause: shortest, next: now.Add(shortest)}
-	case a != nil && a.trying: // what began before it was away says nothing new
+	case a != nil && a.trying: // a job that began before the bot was away tells nothing new
 		a.trying = false
-		if t.away {
+		if o.away {
 			a.pause = min(max(2*a.pause, shortest), longest)
 		}
 		a.next = now.Add(a.pause)

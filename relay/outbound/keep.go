@@ -14,28 +14,28 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/outbox"
 )
 
-// keepWithin of an action's time is left for storing it, if it was not sent till then. What a network is still at then has
-// an unknown outcome.
+// keepWithin is how much of an action's time is reserved for storing an answer that was not sent. A call that a network
+// is still handling then has an unknown outcome.
 const keepWithin = 1750 * time.Millisecond
 
-// behindFor is how long an action waits behind answers that wait.
+// behindFor is how long an action waits behind waiting answers.
 const behindFor = 20 * time.Second
 
-// errBehind is the answer to what would have gone before an answer that waits.
+// errBehind is the error of an action that would have overtaken a waiting answer.
 var errBehind = relay.Later("not sent in time", nil)
 
-// answers reports whether a is what its gateway's turn ends with: the last answer is sent with a sound. Of a gateway that
-// never says so, any message is one that does not tell how its work is going.
-func answers(a relay.Action, says bool) bool {
+// answers reports whether a is the final answer of a turn: gateways send that with a sound. If a gateway never does so,
+// every message counts except those that report progress.
+func answers(a relay.Action, marksLast bool) bool {
 	switch a.(type) {
 	case relay.Send, relay.SendMedia:
 		m := metaOf(a)
-		return m.Notify || !says && !m.NonConversational
+		return m.Notify || !marksLast && !m.NonConversational
 	}
 	return false
 }
 
-// idle reports whether a is of no use once an answer waits in its chat: it tells how the work is going.
+// idle reports whether a only reports progress, so that it is useless once an answer waits in its chat.
 func idle(a relay.Action) bool {
 	switch a := a.(type) {
 	case relay.Typing:
@@ -48,23 +48,23 @@ func idle(a relay.Action) bool {
 	return false
 }
 
-// keeps reports whether a final answer that failed with err is stored: it certainly was not sent, for a reason that passes.
-// What is refused for good is the gateway's to know.
-func keeps(a relay.Action, says bool, err error) bool {
+// keeps reports whether a final answer that failed with err is stored: it certainly was not sent, for a reason that
+// passes. A refusal for good is left to the gateway.
+func keeps(a relay.Action, marksLast bool, err error) bool {
 	ae := relay.Explain(err)
-	return ae != nil && ae.Outcome == relay.NotSent && len(ae.MessageIDs) == 0 && ae.Retried() && answers(a, says)
+	return ae != nil && ae.Outcome == relay.NotSent && len(ae.MessageIDs) == 0 && ae.Retried() && answers(a, marksLast)
 }
 
-// says reports whether the instance's gateway has said of an answer that it is the last.
-func (who *Caller) says() bool {
-	_, ok := who.out.says.Load(who.instance)
+// marksLast reports whether the instance's gateway has ever marked an answer as the last.
+func (who *Caller) marksLast() bool {
+	_, ok := who.out.marking.Load(who.instance)
 	return ok
 }
 
 // lasts reports whether a is worth waiting for: a final answer, or one that waited already.
 func (who *Caller) lasts(a relay.Action) bool {
 	_, waited := who.attachment.(absent)
-	return waited || who.out.Queue.keep > 0 && answers(a, who.says())
+	return waited || who.out.Queue.keep > 0 && answers(a, who.marksLast())
 }
 
 // learn notes whether the gateway tells its last answers from others.
@@ -72,18 +72,18 @@ func (who *Caller) learn(a relay.Action) {
 	switch a.(type) {
 	case relay.Send, relay.SendMedia:
 		if metaOf(a).Notify {
-			who.out.says.LoadOrStore(who.instance, nil)
+			who.out.marking.LoadOrStore(who.instance, nil)
 		}
 	}
 }
 
 // keeps reports whether the action is stored that failed with err.
 func (a *action) keeps(err error) bool {
-	return a.who.out.Queue.keep > 0 && keeps(a.request.Action, a.who.says(), err)
+	return a.who.out.Queue.keep > 0 && keeps(a.request.Action, a.who.marksLast(), err)
 }
 
-// keep stores a final answer that was not sent because of failed, and is what its gateway is told then: the answer is on
-// disk. If it cannot be stored, failed stands.
+// keep stores a final answer that was not sent because of failed, and returns the result for its gateway: the answer is
+// on disk. If it cannot be stored, it returns failed.
 func (a *action) keep(ctx context.Context, r relay.Request, failed error) (relay.Result, error) {
 	who, q := a.who, a.who.out.Queue
 	if !a.keeps(failed) {
@@ -119,7 +119,7 @@ func (a *action) keep(ctx context.Context, r relay.Request, failed error) (relay
 	return relay.Result{MessageID: rec.ID, Queued: true}, nil
 }
 
-// notKept counts an answer that could not be stored because of err, and is what its gateway is told.
+// notKept counts an answer that could not be stored because of err, and returns the error for its gateway.
 func (a *action) notKept(err, failed error) error {
 	if errors.Is(err, outbox.ErrTooMany) {
 		a.who.out.counters.Add(count.OutboxFull, 1)

@@ -1,17 +1,17 @@
-// Package outbound carries out what gateways ask for, on networks: it finds the bot and the chat that a request is about, asks
-// the gate, waits for the chat's limiter, and has the network do it.
+// Package outbound carries out gateways' requests on networks: it finds the bot and the chat of a request, asks the
+// gate, waits for the chat's limiter, and makes the network do it.
 //
 // Invariants:
 //
-//  1. Who asks comes from the credential a session was opened with, never from a frame.
+//  1. The identity of a gateway comes from the credential with which its session was opened, never from a frame.
 //  2. An action reaches a platform only after gate.MayAct said yes for that instance and chat. One that waited is judged
 //     again when it is sent.
-//  3. A final answer of which a gateway was told that it is on disk is sent once; or, after a crash in the middle of a call,
-//     once more with words that say so; or somebody is told why not.
+//  3. A final answer that is on disk according to the reply to its gateway is sent once; or, after a crash in the
+//     middle of a call, once more with words that say so; or somebody is told why it was not sent.
 //
-// Decided: No wrapper stands around a platform. The right to put an answer in a placeholder's place is taken once, and given
-// back only if certainly nothing was sent; where nobody knows, after a restart or an unclear answer, the network is asked. A
-// stop leaves placeholders: whoever starts next answers through them.
+// Decided: No wrapper stands around a platform. The right to replace a placeholder is taken once, and given back only
+// if certainly nothing was sent; if nobody knows, after a restart or an unclear answer, the network is asked. A stop
+// leaves placeholders: the next process answers through them.
 package outbound
 
 import (
@@ -30,27 +30,27 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Files find what gateways send, and keep it while it waits. Any goroutine.
+// Files finds the files that gateways send, and keeps them while they wait. It may be used from any goroutine.
 type Files interface {
-	// Source is the file at an address, as the instance may read it. done lets go of it, and is never nil. Errors
-	// are *relay.ActionError.
+	// Source opens the file at an address, if the instance may read it. done releases it, and is never nil. Errors are
+	// *relay.ActionError.
 	Source(ctx context.Context, i relay.InstanceID, url, name string) (f relay.File, done func(), err error)
 	// Put keeps a file of the instance's, of declared bytes, and is its id and its size.
 	Put(ctx context.Context, i relay.InstanceID, name string, declared int64, body io.Reader) (relay.MediaID, int64, error)
 }
 
-// Options are what an Outbound works with.
+// Options are the parts that an Outbound works with.
 type Options struct {
 	DB       *store.DB
 	Facts    *facts.Facts
 	Bots     Bots
 	Tasks    *background.Queue
 	Counters *count.Totals
-	Seal     Sealer // nil: no capability is kept, and what they are for is answered by ordinary messages
+	Seal     Sealer // nil: no capability is kept, and ordinary messages take their place
 	Files    Files  // nil: no gateway sends any
-	// Keep is how long a final answer waits that no network takes now; 0: none does.
+	// Keep is how long a final answer waits that no network takes now; 0: it does not wait.
 	Keep time.Duration
-	// Leads is asked before each call of a network: whether this process may make it, still; nil: it always may.
+	// Leads reports whether this process may still act; it is asked before each call of a network. Nil: it always may.
 	Leads func() bool
 	Log   *slog.Logger
 }
@@ -70,10 +70,10 @@ type Outbound struct {
 	files    Files
 	log      *slog.Logger
 	reacting reacting
-	says     sync.Map // the instances whose gateways tell their last answers from others
+	marking  sync.Map // the instances whose gateways mark their last answers
 }
 
-// New makes an Outbound. Nothing of it runs by itself.
+// New makes an Outbound. It starts nothing.
 func New(o Options) *Outbound {
 	if o.Leads == nil {
 		o.Leads = func() bool { return true }
@@ -95,9 +95,9 @@ type Attachment interface {
 	Identities() []relay.Bot
 	// Revoked reports whether its credential is dead: then nothing begins any more.
 	Revoked() bool
-	// Asks notes what a request shows of the gateway's age. It may wait for a commit.
+	// Asks notes what a request tells about the gateway's version. It may wait for a commit.
 	Asks(context.Context, relay.Request)
-	// Heard tells what the gateway does in a conversation. It does not block.
+	// Heard reports what the gateway does in a conversation. It does not block.
 	Heard(delivery.Conversation, delivery.Sign)
 }
 
@@ -110,15 +110,15 @@ type Caller struct {
 	instance   relay.InstanceID
 }
 
-// Caller is the gateway at the other end of the attachment, which serves the tenant's instance.
+// Caller returns the gateway at the other end of the attachment, which serves the tenant's instance.
 func (out *Outbound) Caller(a Attachment, g relay.GatewayID, t relay.TenantID, i relay.InstanceID) Caller {
 	return Caller{out: out, attachment: a, gateway: g, tenant: t, instance: i}
 }
 
-// recordWithin bounds what must still be stored after an action's own time ran out.
+// recordWithin bounds a write that must still happen after an action's own time ran out.
 const recordWithin = 5 * time.Second
 
-// internal is what a gateway reads when the database could not be asked: not sent, worth trying again.
+// internal returns the error for a gateway if the database could not be asked: not sent, worth trying again.
 func internal(err error) error {
 	if _, ok := errors.AsType[*relay.ActionError](err); ok {
 		return err

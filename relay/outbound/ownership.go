@@ -28,7 +28,7 @@ func (who *Caller) mayTouch(ctx context.Context, p platforms.Bot, f gate.ActFact
 		return gate.MayDelete(m), err
 	case relay.React:
 		if left {
-			return true, nil // none leaves: see unquoted
+			return true, nil // no quotation is sent: see unquoted
 		}
 		m, err := who.reactionFacts(ctx, p, a)
 		return gate.MayReact(m), err
@@ -38,8 +38,8 @@ func (who *Caller) mayTouch(ctx context.Context, p platforms.Bot, f gate.ActFact
 	return true, nil
 }
 
-// author is whether the bot or a person wrote the message that a names, as far as that can be known: people wrote
-// what came in, and some networks tell.
+// author reports whether the bot or a person wrote the message that a names, as far as that can be known: people wrote
+// the received ones, and some networks tell.
 func (who *Caller) author(ctx context.Context, p platforms.Bot, a relay.Delete) (bot, person bool, err error) {
 	if person, err = who.out.db.Seen.Has(ctx, p.ID(), platforms.MessageEvent(p, a.Chat, a.Message)); person || err != nil {
 		return false, person, err
@@ -60,7 +60,7 @@ func askAuthor(m gate.MessageFacts) bool {
 	return gate.MayDelete(byBot) != without || gate.MayDelete(byPerson) != without
 }
 
-// messageFacts gathers what is stored about a message, and if nothing is, whether others may act on its chat.
+// messageFacts gathers the stored facts about a message and, if there are none, whether others may act on its chat.
 func (who *Caller) messageFacts(ctx context.Context, p platforms.Bot, f gate.ActFacts, chat relay.ChatID, id relay.MessageID, left bool) (gate.MessageFacts, error) {
 	m := gate.MessageFacts{Direct: f.DirectWithBound, HoldsGrant: f.HoldsGrant}
 	sender, known, err := who.out.db.Authors.By(ctx, relay.Chat{Bot: p.ID(), ID: chat}, id)
@@ -76,8 +76,8 @@ func (who *Caller) messageFacts(ctx context.Context, p platforms.Bot, f gate.Act
 	return m, err
 }
 
-// mayRename: the holder of a chat renames its threads, but for those granted to another by themselves, and so does
-// the instance that made the thread.
+// mayRename reports whether the instance may rename a thread: the holder of a chat may rename its threads, except those
+// granted to others, and the instance that made the thread may, too.
 func (who *Caller) mayRename(ctx context.Context, p platforms.Bot, f gate.ActFacts, a relay.ThreadRename) (bool, error) {
 	if !threadsAreChats(p) {
 		if f.HoldsGrant || f.DirectWithBound {
@@ -87,7 +87,7 @@ func (who *Caller) mayRename(ctx context.Context, p platforms.Bot, f gate.ActFac
 		return known && c.Made, err
 	}
 	thread := cmp.Or(relay.ChatID(a.Thread), a.Chat)
-	if thread != a.Chat { // that the thread is one of the chat's is for the platform to see
+	if thread != a.Chat { // the platform checks that the thread belongs to the chat
 		if place, known := facts.Locate(ctx, p, relay.Place{Platform: p.ID().Platform, Chat: thread}); known {
 			g, ok, err := who.out.facts.Covering(ctx, place)
 			if err != nil || ok && g.Chat == thread && g.Instance != who.instance {
@@ -102,8 +102,8 @@ func (who *Caller) mayRename(ctx context.Context, p platforms.Bot, f gate.ActFac
 	return known && c.Made, err
 }
 
-// noteDone remembers what came of an action that reached the network: the messages that are the
-// instance's from now on, and the thread it made.
+// noteDone remembers the result of an action that reached the network: the messages that belong to the instance from
+// now on, and the thread that it made.
 func (who *Caller) noteDone(ctx context.Context, p platforms.Bot, a relay.Action, chat relay.ChatID, res relay.Result, failed error) {
 	where := relay.Chat{Bot: p.ID(), ID: chat}
 	switch a := a.(type) {
@@ -120,8 +120,9 @@ func (who *Caller) noteDone(ctx context.Context, p platforms.Bot, a relay.Action
 	}
 }
 
-// threadsAreChats reports whether a thread of p's network is a chat of its own. Elsewhere it is a topic, whose number may
-// be that of a stranger's chat: a topic that was made is stored under the name that topicChat gives, which no chat has.
+// threadsAreChats reports whether a thread of p's network is a chat of its own. Elsewhere it is a topic, whose number
+// may equal that of a stranger's chat: so a topic that was made is stored under the name from topicChat, which no chat
+// has.
 func threadsAreChats(p platforms.Bot) bool {
 	_, ok := p.(platforms.Threader)
 	return ok

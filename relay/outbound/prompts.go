@@ -17,19 +17,21 @@ import (
 )
 
 const (
-	// PromptFor is how long a prompt is open whose gateway names no time, and promptMost the longest time it may name.
+	// PromptFor is how long a prompt is open if its gateway names no time; promptMost is the longest time that it may
+	// name.
 	PromptFor, promptMost = time.Hour, 24 * time.Hour
-	// maxOptions is how many options any network takes, and maxLabel how many bytes of a label are remembered.
+	// maxOptions is how many options a prompt may have on any network; maxLabel is how many bytes of a label are
+	// remembered.
 	maxOptions, maxLabel = 100, 1000
 )
 
-// promptRecord is the prompt as it is stored.
+// promptRecord returns the prompt as it is stored.
 func promptRecord(i relay.InstanceID, bot relay.Bot, a relay.Prompt, now time.Time) prompt.Record {
 	r := prompt.Record{
 		Instance: i, Bot: bot, Chat: a.Chat, Thread: a.Meta.ThreadID, ID: a.PromptID, Kind: a.Kind,
 		Options: slices.Clone(a.Options), At: now.UTC(), ExpiresAt: now.Add(openFor(a.TimeoutS)).UTC(),
 	}
-	if r.Kind != relay.PromptClarify && r.Kind != relay.PromptChoice { // what is not known may be an approval
+	if r.Kind != relay.PromptClarify && r.Kind != relay.PromptChoice { // an unknown kind may be an approval
 		r.Kind = relay.PromptApproval
 	}
 	for n := range r.Options {
@@ -40,7 +42,7 @@ func promptRecord(i relay.InstanceID, bot relay.Bot, a relay.Prompt, now time.Ti
 	return r
 }
 
-// openFor is how long a prompt is open for which a gateway names so many seconds; 0: it names none.
+// openFor returns how long a prompt is open if its gateway names so many seconds; 0: it names none.
 func openFor(seconds float64) time.Duration {
 	if !(seconds > 0) {
 		return PromptFor
@@ -53,7 +55,7 @@ type Prompts struct {
 	db       *store.DB
 	bots     Bots
 	tasks    *background.Queue
-	clearing sync.Map // the places of messages whose buttons are being taken away
+	clearing sync.Map // the places of messages whose buttons are being removed
 }
 
 // place is a message.
@@ -62,7 +64,7 @@ type place struct {
 	message relay.MessageID
 }
 
-// Resume takes away the buttons that a stop or a crash left; if some bots are named, only those of theirs.
+// Resume removes the buttons that a stop or a crash left; if some bots are named, only theirs.
 func (ps *Prompts) Resume(ctx context.Context, bots ...platforms.Bot) error {
 	answered, err := ps.db.Prompts.Answered(ctx)
 	if err != nil {
@@ -91,8 +93,8 @@ func (ps *Prompts) Clear(r prompt.Record) {
 	}})
 }
 
-// ClearPressed takes away the buttons of the message that a person pressed to no end, unless a prompt that is open may
-// stand there: what a press names can be made up.
+// ClearPressed removes the buttons of the message that a person pressed without effect, unless an open prompt may stand
+// there: the data of a press can be made up.
 func (ps *Prompts) ClearPressed(ev relay.Event) {
 	p, ok := ps.bots.Bot(ev.Bot).(platforms.Prompter)
 	at := place{ev.Chat(), ev.Prompt.PromptMessageID}

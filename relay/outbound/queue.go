@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// atOnce is how many waiting answers are being sent at once, and ofOne how many of one tenant.
+	// atOnce is how many waiting answers are being sent at once; ofOne is how many of one tenant.
 	atOnce, ofOne = 16, 4
 	// shortest and longest are the least and the longest pause before a bot is tried again that could not be reached.
 	shortest, longest = 2 * time.Second, time.Minute
-	// lookEvery is how often it is looked whether such a bot is connected again.
+	// lookEvery is how often the queue checks whether such a bot is connected again.
 	lookEvery = 2 * time.Second
-	// maxEnded is how many of the last answers that were not sent are remembered.
+	// maxEnded is how many of the last unsent answers are remembered.
 	maxEnded = 100
 )
 
@@ -31,7 +31,7 @@ const (
 type Queue struct {
 	// Set once, by New.
 	out  *Outbound
-	keep time.Duration // how long an answer is of use; 0: none is stored
+	keep time.Duration // how long an answer is useful; 0: none is stored
 
 	poke chan struct{} // holds one value: there may be something to begin
 	size atomic.Int64  // how many lines there are
@@ -45,7 +45,7 @@ type Queue struct {
 	ended []Ended
 }
 
-// line is the answers of one chat, the oldest first. There is none without an answer.
+// line holds the waiting answers of one chat, the oldest first. It exists only while there are some.
 type line struct {
 	waiting []waiter
 	going   bool      // its first answer is being sent
@@ -62,7 +62,7 @@ type waiter struct {
 	late   bool      // it is not sent any more: its person is told
 }
 
-// absence is that of a bot that could not be reached.
+// absence is the state of a bot that could not be reached.
 type absence struct {
 	next   time.Time // it is not tried before that
 	pause  time.Duration
@@ -96,7 +96,7 @@ func newQueue(out *Outbound, keep time.Duration) *Queue {
 	}
 }
 
-// Resume takes up what is on disk. It is called before anything is sent.
+// Resume reads the answers on disk. It is called before anything is sent.
 func (q *Queue) Resume(ctx context.Context) error {
 	all, err := q.out.db.Outbox.List(ctx, outbox.Filter{})
 	for _, r := range all {
@@ -126,14 +126,14 @@ func (q *Queue) push(r outbox.Record) {
 	q.movedLocked()
 }
 
-// movedLocked has everybody look again. q.mu must be held.
+// movedLocked makes everybody look again. q.mu must be held.
 func (q *Queue) movedLocked() {
 	close(q.moved)
 	q.moved = make(chan struct{})
 	q.wake()
 }
 
-// wake has Run look for something to begin. It does not block.
+// wake makes Run look for something to begin. It does not block.
 func (q *Queue) wake() {
 	select {
 	case q.poke <- struct{}{}:
@@ -141,7 +141,7 @@ func (q *Queue) wake() {
 	}
 }
 
-// Recheck has answers forgotten that are not on disk any more, and bots tried again. It does not block.
+// Recheck makes Run forget answers that are no longer on disk, and try bots again. It does not block.
 func (q *Queue) Recheck() {
 	if q.size.Load() == 0 {
 		return
@@ -163,7 +163,7 @@ func (q *Queue) Holds(c relay.Chat) bool {
 	return q.lines[c] != nil
 }
 
-// until waits until ok, which is called with q.mu held; false: ctx ended first.
+// until waits for ok, which is called with q.mu held; false: ctx ended first.
 func (q *Queue) until(ctx context.Context, ok func() bool) bool {
 	for {
 		q.mu.Lock()
@@ -180,7 +180,7 @@ func (q *Queue) until(ctx context.Context, ok func() bool) bool {
 	}
 }
 
-// passes waits until no answer is in front of what is to be done in the chat; false: some were until then.
+// passes waits until no answer is in front of the next action in the chat; false: some were until that time.
 func (q *Queue) passes(ctx context.Context, c relay.Chat, then time.Time) bool {
 	patience := platforms.Patience(ctx)
 	ctx, cancel := context.WithDeadline(ctx, then)
@@ -189,7 +189,8 @@ func (q *Queue) passes(ctx context.Context, c relay.Chat, then time.Time) bool {
 	return q.until(ctx, func() bool { return q.lines[c] == nil })
 }
 
-// seize waits until none of the chat's answers is being sent, and keeps it so until release; ok is false if ctx ended first.
+// seize waits until none of the chat's answers is being sent, and prevents that until release is called; ok is false if
+// ctx ended first.
 func (q *Queue) seize(ctx context.Context, c relay.Chat) (release func(), ok bool) {
 	var mine *line
 	ok = q.until(ctx, func() bool {
@@ -212,11 +213,11 @@ func (q *Queue) seize(ctx context.Context, c relay.Chat) (release func(), ok boo
 	}, ok
 }
 
-// lateIn are the chat's answers that are too late.
+// lateIn returns the chat's answers that are too late.
 func (q *Queue) lateIn(c relay.Chat) (numbers []uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, w := range q.lines[c].waiting { // one of them is going
+	for _, w := range q.lines[c].waiting { // one of them is being sent
 		if w.late {
 			numbers = append(numbers, w.number)
 		}
@@ -245,13 +246,13 @@ func (q *Queue) forgetLocked(c relay.Chat, which func(waiter) bool) {
 	q.movedLocked()
 }
 
-// State is what keeps the answers of a chat.
+// State says what keeps the answers of a chat.
 type State struct {
-	Why  string    // in the words of the last try; empty: none failed
-	Next time.Time // when they are tried again at the latest, by what is known; zero: at once
+	Why  string    // in the words of the last try; empty: no try has failed
+	Next time.Time // when they are tried again at the latest, as far as is known; zero: at once
 }
 
-// State is what keeps the answers of a chat now; ok is false if none waits there.
+// State returns what keeps the answers of a chat now; ok is false if none waits there.
 func (q *Queue) State(c relay.Chat) (s State, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -266,7 +267,7 @@ func (q *Queue) State(c relay.Chat) (s State, ok bool) {
 	return s, true
 }
 
-// Ended are the last answers that were not sent, the oldest first.
+// Ended returns the last answers that were not sent, the oldest first.
 func (q *Queue) Ended() []Ended {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -9,11 +9,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 )
 
-// maxMark bounds what names a message, or an emoji, in bytes: together they become a key of the database.
+// maxMark bounds the ids of messages and emoji, in bytes: together they become a key of the database.
 const maxMark = 128
 
-// reacting is which instance's reactions are on their way, each by relay.Reaction. Of two that set the same at once the
-// network would keep the later one, and nobody could say whose the one is that stands.
+// reacting holds the instances whose reactions are on their way, by relay.Reaction. If two set the same one at once,
+// the network would keep the later one, and nobody could say whose it is.
 type reacting struct{ sync.Map }
 
 // begin reports whether another instance's is on its way, and is done when i's is through.
@@ -25,7 +25,7 @@ func (r *reacting) begin(which relay.Reaction, i relay.InstanceID) (other bool, 
 	return false, func() { r.Delete(which) }
 }
 
-// reactionFacts gathers what is stored about a reaction, and if nothing is, whether others may act on its chat.
+// reactionFacts gathers the stored facts about a reaction and, if there are none, whether others may act on its chat.
 func (who *Caller) reactionFacts(ctx context.Context, p platforms.Bot, a relay.React) (f gate.ReactionFacts, err error) {
 	network, ok := p.(platforms.Reacter)
 	if !ok {
@@ -41,10 +41,10 @@ func (who *Caller) reactionFacts(ctx context.Context, p platforms.Bot, a relay.R
 	return f, err
 }
 
-// A bot that two gateways share has one reaction of a kind on a message, and on Telegram one at all (Reacter.Reaction says
-// which). Whoever set it may change it, for as long as the store remembers. On Telegram its place stays its gateway's for a
-// minute after it was removed, since the reaction that closes a turn follows. Setting on Discord what another set changes
-// nothing, and is success.
+// A bot that two gateways share has one reaction of a kind on a message, and on Telegram only one at all
+// (Reacter.Reaction says which). The gateway that set it may change it, for as long as the store remembers. On Telegram
+// the gateway keeps the place for a minute after it removed its reaction, because the reaction that closes a turn
+// follows. To set a reaction on Discord that another gateway has set changes nothing, and succeeds.
 
 // react sets or removes a reaction, which was allowed, unless another instance set it meanwhile. What another set before
 // stays the other's.

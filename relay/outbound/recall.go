@@ -10,9 +10,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/outbox"
 )
 
-// recall notes in the history what came of something that the gateway said in a chat of p's.
+// recall notes the outcome of a gateway's message in the history.
 func (who *Caller) recall(p platforms.Bot, chat relay.ChatID, a relay.Action, res relay.Result, failed error) {
-	if !says(a) || p == nil { // or nobody can say which bot is meant
+	if !isMessage(a) || p == nil { // or nobody can say which bot is meant
 		return
 	}
 	s := history.Said{
@@ -39,7 +39,7 @@ func (q *Queue) recall(r outbox.Record, state history.State, message relay.Messa
 	})
 }
 
-// replyOf is the message that a answers, as its gateway says.
+// replyOf returns the message that a answers, as its gateway says.
 func replyOf(a relay.Action) relay.MessageID {
 	switch a := a.(type) {
 	case relay.Send:
@@ -52,7 +52,7 @@ func replyOf(a relay.Action) relay.MessageID {
 	return ""
 }
 
-// reasonOf is why something failed, in one word of ours: the network's own may quote what was said.
+// reasonOf returns why something failed, in one word of ours: the network's own words may quote the message.
 func reasonOf(ae *relay.ActionError) string {
 	switch {
 	case ae.Code == relay.CodeEgressDeclined:

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// sendWithin bounds one attempt, and lastWithin what is left of it when the process stops.
+	// sendWithin bounds one attempt; lastWithin is what is left of it when the process stops.
 	sendWithin, lastWithin = 25 * time.Second, 5 * time.Second
-	// openWithin is how long an attempt waits for the chat's limiter; after that others have its place.
+	// openWithin is how long an attempt waits for the chat's limiter; after that others get its place.
 	openWithin = 4 * time.Second
-	// unclearFor is the least pause before the next attempt when nobody knows what came of one. It doubles with every such
-	// attempt: a network that carries them all out, and never says so, gets an answer a dozen times within a day.
+	// unclearFor is the shortest pause before the next attempt if the outcome of one is unknown. It doubles with every
+	// such attempt: a network that sends them all, and never says so, gets an answer a dozen times within a day.
 	unclearFor = 5 * time.Second
 	// lateAfter is from when on an answer says when it was given.
 	lateAfter = 10 * time.Minute
 )
 
-// absent is the session of a gateway that asked earlier and may be gone. What a revoked one asked for is dropped from the
-// disk with its credential.
+// absent stands for the session of a gateway that made the request earlier and may be gone. The requests of a revoked
+// gateway are dropped from the disk with its credential.
 type absent struct{ bot relay.Bot }
 
 func (a absent) Identities() []relay.Bot                  { return []relay.Bot{a.bot} }
@@ -36,7 +36,7 @@ func (absent) Asks(context.Context, relay.Request)        {}
 func (absent) Heard(delivery.Conversation, delivery.Sign) {}
 
 // attempt does a job: sends an answer, or tells a person that one could not be sent.
-func (q *Queue) attempt(stop context.Context, j job) tried {
+func (q *Queue) attempt(stop context.Context, j job) outcome {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(stop), sendWithin)
 	defer cancel()
 	defer context.AfterFunc(stop, func() { time.AfterFunc(lastWithin, cancel) })()
@@ -46,25 +46,25 @@ func (q *Queue) attempt(stop context.Context, j job) tried {
 	case err != nil:
 		return q.failed(ctx, r, internal(err))
 	case !ok:
-		return tried{done: []uint64{j.number}}
+		return outcome{done: []uint64{j.number}}
 	case j.ends:
 		return q.expire(ctx, r)
 	case q.out.bots.Bot(r.Bot) == nil:
-		return tried{after: longest, why: "the bot is not hosted here"}
+		return outcome{after: longest, why: "the bot is not hosted here"}
 	case r.State() == outbox.Late:
 		return q.tell(ctx, r)
 	}
 	return q.send(ctx, stop, r)
 }
 
-// caller is the gateway that asked for r.
+// caller returns the gateway that asked for r.
 func (q *Queue) caller(r outbox.Record) *Caller {
 	who := q.out.Caller(absent{r.Bot}, r.Gateway, r.Tenant, r.Instance)
 	return &who
 }
 
-// send has the gate judge r as of now, marks it, and sends it.
-func (q *Queue) send(ctx, stop context.Context, r outbox.Record) tried {
+// send lets the gate judge r as of now, marks it, and sends it.
+func (q *Queue) send(ctx, stop context.Context, r outbox.Record) outcome {
 	who := q.caller(r)
 	asked, err := requestOf(r)
 	if err != nil {
@@ -83,7 +83,7 @@ func (q *Queue) send(ctx, stop context.Context, r outbox.Record) tried {
 		return out
 	}
 	if err := q.open(ctx, t); err != nil {
-		return tried{after: max(relay.Explain(err).RetryAfter, time.Second), why: relay.Explain(err).Public}
+		return outcome{after: max(relay.Explain(err).RetryAfter, time.Second), why: relay.Explain(err).Public}
 	}
 	doubt := !r.Begun.IsZero() // an earlier run may have sent it
 	r, ok, err := q.mark(ctx, r, q.recognises(ctx, r.Instance, t))
@@ -91,10 +91,10 @@ func (q *Queue) send(ctx, stop context.Context, r outbox.Record) tried {
 	case err != nil:
 		return q.failed(ctx, r, internal(err))
 	case !ok:
-		return tried{done: []uint64{r.Number}}
+		return outcome{done: []uint64{r.Number}}
 	}
 	when, known := time.Now(), doubt && q.remembered(r)
-	if known { // it has to be what was sent then
+	if known { // it must equal what was sent then
 		when = r.Begun
 	}
 	t.action = withText(t.action, dated(textOf(asked.Action), r.At, when, doubt && !known))
@@ -104,19 +104,19 @@ func (q *Queue) send(ctx, stop context.Context, r outbox.Record) tried {
 	}
 	res, err := who.carryOut(platforms.Once(ctx, string(r.ID)), t)
 	out := q.came(ctx, stop, r, doubt, res, err)
-	out.met = !out.away
+	out.reached = !out.away
 	return out
 }
 
-// came is what comes of a network's answer to r. doubt: an earlier run may have sent it.
-func (q *Queue) came(ctx, stop context.Context, r outbox.Record, doubt bool, res relay.Result, err error) tried {
+// came evaluates a network's answer to r. doubt: an earlier run may have sent it.
+func (q *Queue) came(ctx, stop context.Context, r outbox.Record, doubt bool, res relay.Result, err error) outcome {
 	switch ae := relay.Explain(err); {
 	case err == nil:
 		return q.sent(ctx, r, res)
 	case ae.Outcome == relay.MaybeSent && (stop.Err() != nil || len(ae.MessageIDs) == 0 && q.remembered(r)):
-		return tried{away: true} // by the mark, the next start, or the next try, finds out
+		return outcome{away: true} // by the mark, the next start, or the next try, finds out
 	case ae.Outcome == relay.MaybeSent: // its mark stays; whatever the network suffers from, the others wait a little, too
-		return tried{away: true, after: max(unclearFor, time.Since(r.Begun)), why: ae.Public}
+		return outcome{away: true, after: max(unclearFor, time.Since(r.Begun)), why: ae.Public}
 	case ae.Retried() && !doubt:
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 		defer cancel()
@@ -127,7 +127,7 @@ func (q *Queue) came(ctx, stop context.Context, r outbox.Record, doubt bool, res
 	return q.failed(ctx, r, err)
 }
 
-// requestOf is what the gateway asked for.
+// requestOf returns the gateway's request.
 func requestOf(r outbox.Record) (relay.Request, error) {
 	f, err := wire.DecodeFromGateway(r.Frame)
 	o, ok := f.(wire.Outbound)
@@ -149,8 +149,8 @@ func (q *Queue) open(ctx context.Context, t target) error {
 	return p.WaitOpen(ctx, t.action.Target())
 }
 
-// recognises reports whether the network will recognise a repetition of what is sent now: not of an answer to what a person
-// pressed or typed a command for.
+// recognises reports whether the network will recognise a repetition of this message. It does not for an answer to a
+// press or a typed command.
 func (q *Queue) recognises(ctx context.Context, i relay.InstanceID, t target) bool {
 	if _, ok := t.bot.(platforms.Rememberer); !ok {
 		return false
@@ -180,8 +180,8 @@ func (q *Queue) mark(ctx context.Context, r outbox.Record, told bool) (_ outbox.
 	return r, ok, err
 }
 
-// dated is a text that came at at and is sent now, with what its reader has to know: when it was said, and that it may stand
-// there already.
+// dated returns a text that came at at and is sent now, with what its reader has to know: when it was said, and that it
+// may stand there already.
 func dated(text string, at, now time.Time, twice bool) string {
 	if now.Sub(at) > lateAfter {
 		text = "(from " + clock(at) + ")\n\n" + text
@@ -192,11 +192,11 @@ func dated(text string, at, now time.Time, twice bool) string {
 	return text
 }
 
-// clock is the time of day where the server is.
+// clock returns the time of day where the server is.
 func clock(at time.Time) string { return at.Local().Format("15:04") }
 
 // sent notes that r stands on the network.
-func (q *Queue) sent(ctx context.Context, r outbox.Record, res relay.Result) tried {
+func (q *Queue) sent(ctx context.Context, r outbox.Record, res relay.Result) outcome {
 	q.out.counters.Add(count.ActionOK, 1)
 	q.out.counters.Add(count.MessageSent, 1)
 	q.out.counters.Add(count.OutboxSent, 1)
@@ -210,25 +210,25 @@ func (q *Queue) sent(ctx context.Context, r outbox.Record, res relay.Result) tri
 	if err != nil { // it is not sent again in this run
 		q.out.log.Warn("that an answer was sent is not stored; after a restart it is sent once more", "instance", r.Instance, "err", err)
 	}
-	return tried{done: []uint64{r.Number}}
+	return outcome{done: []uint64{r.Number}}
 }
 
-// failed is what comes of r's being not sent because of err.
-func (q *Queue) failed(ctx context.Context, r outbox.Record, err error) tried {
+// failed decides what follows if r was not sent because of err.
+func (q *Queue) failed(ctx context.Context, r outbox.Record, err error) outcome {
 	switch ae := relay.Explain(err); {
 	case ae.Code == relay.CodeEgressDeclined:
 		return q.end(ctx, r, BecauseDeclined, err)
 	case ae.Outcome == relay.NotSent && ae.Retried() && ae.RetryAfter > 0:
-		return tried{after: ae.RetryAfter, why: ae.Public}
+		return outcome{after: ae.RetryAfter, why: ae.Public}
 	case ae.Outcome == relay.NotSent && ae.Retried():
-		return tried{away: true, last: true, after: longest, why: ae.Public}
+		return outcome{away: true, yields: true, after: longest, why: ae.Public}
 	default:
 		return q.end(ctx, r, BecauseRefused, err)
 	}
 }
 
 // end drops an answer that is not sent, and says so.
-func (q *Queue) end(ctx context.Context, r outbox.Record, why Because, err error) tried {
+func (q *Queue) end(ctx context.Context, r outbox.Record, why Because, err error) outcome {
 	counter := map[Because]count.Counter{
 		BecauseDeclined: count.OutboxDeclined, BecauseRefused: count.OutboxRefused, BecauseUnknown: count.OutboxUnknown,
 	}[why]
@@ -236,13 +236,13 @@ func (q *Queue) end(ctx context.Context, r outbox.Record, why Because, err error
 	defer cancel()
 	there, failed := q.out.db.Outbox.Change(ctx, r.Number, func(*outbox.Record) bool { return false })
 	if failed != nil {
-		return tried{after: longest, why: internal(failed).Error()}
+		return outcome{after: longest, why: internal(failed).Error()}
 	}
 	if there {
 		q.out.counters.Add(counter, 1)
 		q.ends(r, why, err)
 	}
-	return tried{done: []uint64{r.Number}}
+	return outcome{done: []uint64{r.Number}}
 }
 
 // ends says that r is not sent.
@@ -258,7 +258,7 @@ func (q *Queue) ends(r outbox.Record, why Because, err error) {
 }
 
 // expire notes that r's time is over: its person is told when the bot is back, unless it may have been sent.
-func (q *Queue) expire(ctx context.Context, r outbox.Record) tried {
+func (q *Queue) expire(ctx context.Context, r outbox.Record) outcome {
 	if !r.Begun.IsZero() {
 		return q.end(ctx, r, BecauseUnknown, nil)
 	}
@@ -270,16 +270,16 @@ func (q *Queue) expire(ctx context.Context, r outbox.Record) tried {
 	case err != nil:
 		q.out.log.Warn("that an answer is too late is not stored", "instance", r.Instance, "err", err)
 	case !there:
-		return tried{done: []uint64{r.Number}}
+		return outcome{done: []uint64{r.Number}}
 	default:
 		q.out.counters.Add(count.OutboxLate, 1)
 		q.ends(r, BecauseLate, nil)
 	}
-	return tried{}
+	return outcome{}
 }
 
 // tell tells the person that r could not be sent, and with it whatever else of the chat is too late.
-func (q *Queue) tell(ctx context.Context, r outbox.Record) tried {
+func (q *Queue) tell(ctx context.Context, r outbox.Record) outcome {
 	late := q.lateIn(r.Line())
 	text := "An answer of " + clock(r.At) + " could not be delivered."
 	if len(late) > 1 {
@@ -300,5 +300,5 @@ func (q *Queue) tell(ctx context.Context, r outbox.Record) tried {
 			break // it is told once more after a restart
 		}
 	}
-	return tried{done: late, met: err == nil}
+	return outcome{done: late, reached: err == nil}
 }

@@ -25,8 +25,8 @@ func (cs *Capabilities) Discard(bot relay.Bot, c platforms.Capability) {
 	}
 }
 
-// DiscardLost takes away the placeholders of capabilities that had to go: their answers will not find them. One in
-// whose place an answer stands, or may stand, is left alone.
+// DiscardLost removes the placeholders of dropped capabilities: their answers will not find them. It leaves a
+// placeholder that an answer has replaced, or may have replaced.
 func (cs *Capabilities) DiscardLost(lost []capability.Record) {
 	for _, l := range lost {
 		if cs.answerings.of(l).take() != free {
@@ -55,11 +55,11 @@ func (cs *Capabilities) through(
 	}})
 }
 
-// answer is how an action is carried out through a capability; see platforms.Responder.
+// answer carries out an action through a capability; see platforms.Responder.
 type answer func(ctx context.Context, r platforms.Responder, c platforms.Capability, first bool) (relay.Result, error)
 
-// asAnswer is how a is carried out through a capability of p's, and the message it answers. ok is false for an action
-// that is no answer, or one that p cannot give so.
+// asAnswer returns how a is carried out through a capability of p, and the message it answers. ok is false for an
+// action that is no answer, or one that p cannot carry out this way.
 func asAnswer(p platforms.Bot, a relay.Action) (do answer, replyTo relay.MessageID, ok bool) {
 	switch a := a.(type) {
 	case relay.Send:
@@ -84,8 +84,8 @@ func sendThrough(a relay.Send) answer {
 	}
 }
 
-// Respond answers with a through a capability of the chat. done is false when the instance holds none that the network
-// still honours, or a is no answer: then a is an ordinary action.
+// Respond answers with a through a capability of the chat. done is false if the instance holds none that the network
+// still accepts, or a is no answer: then a is an ordinary action.
 func (cs *Capabilities) Respond(ctx context.Context, i relay.InstanceID, p platforms.Bot, a relay.Action) (res relay.Result, done bool, err error) {
 	r, responds := p.(platforms.Responder)
 	do, replyTo, ok := asAnswer(p, a)
@@ -114,7 +114,7 @@ func (cs *Capabilities) Respond(ctx context.Context, i relay.InstanceID, p platf
 // errAnswered: somebody else had the right to answer first.
 var errAnswered = errors.New("answered already")
 
-// wield has do answer through c. onlyFirst: if another answer was the first, the error is errAnswered.
+// wield lets do answer through c. onlyFirst: if another answer was the first, the error is errAnswered.
 func (cs *Capabilities) wield(ctx context.Context, r platforms.Responder, c capability.Record, do answer, onlyFirst bool) (relay.Result, error) {
 	if !cs.leads() {
 		return relay.Result{}, errNotOurs
@@ -152,7 +152,8 @@ func (cs *Capabilities) wield(ctx context.Context, r platforms.Responder, c capa
 	return res, cs.became(c, x, before, err)
 }
 
-// became notes what an answer through c made of the right to be the first, which was that before, and returns err.
+// became notes what an answer through c did to the right to be the first, whose former state was before, and returns
+// err.
 func (cs *Capabilities) became(c capability.Record, x *answering, before right, err error) error {
 	switch ae := relay.Explain(err); {
 	case errors.Is(err, platforms.ErrCapabilityGone):
@@ -162,7 +163,7 @@ func (cs *Capabilities) became(c capability.Record, x *answering, before right, 
 		cs.db.Capabilities.Became(c, capability.Answered)
 	case ae.Outcome == relay.NotSent:
 		x.becomes(before)
-	case before != taken && c.Placeholder: // whoever is next asks the network
+	case before != taken && c.Placeholder: // the next answer asks the network
 		x.becomes(unsure)
 	}
 	return err
@@ -195,7 +196,8 @@ func (cs *Capabilities) Answer(ev relay.Event, a relay.Answer, c *platforms.Capa
 	}})
 }
 
-// question posts a, through c if there is one. Where the network has no buttons for it, the error says that it is unsupported.
+// question posts a, through c if there is one. If the network has no buttons for it, the error says that it is
+// unsupported.
 func question(ctx context.Context, p platforms.Bot, a relay.Prompt, c *platforms.Capability) error {
 	if r, ok := p.(platforms.PromptResponder); c != nil && ok {
 		if _, err := r.RespondPrompt(ctx, *c, a, c.Placeholder); !errors.Is(err, platforms.ErrCapabilityGone) {

@@ -9,10 +9,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// route finds the bot a request is for. A platform and a bot id in the frame must be one of the session's identities;
-// a foreign one is declined like a foreign chat. A frame that names neither is for the first identity, unless known
-// says yes for exactly one other. sure is false when known says no for each. Every session fronts the bot of programs too,
-// behind all that: a chat of a program is found there if known says yes.
+// route finds the bot for a request. A platform and a bot id in the frame must be one of the session's identities; a
+// foreign one is declined like a foreign chat. A frame that names neither is for the first identity, unless known says
+// yes for exactly one other. sure is false if known says no for each. Every session also serves the bot of programs,
+// after all others: a program's chat is found there if known says yes.
 func (who *Caller) route(r relay.Request, known func(platforms.Bot) (bool, error)) (p platforms.Bot, sure bool, err error) {
 	p, sure, err = who.routeOwn(r, known)
 	programs := who.out.bots.Bot(relay.ProgramBot())
@@ -67,7 +67,7 @@ func (who *Caller) routeOwn(r relay.Request, known func(platforms.Bot) (bool, er
 	return p, sure, nil
 }
 
-// line is the chat that r is about, however the frame spells the bot and the thread; see session.Action. No
+// line returns the chat that r is about, however the frame spells the bot and the thread; see session.Action. No
 // platform is asked: where only a platform could tell, frames with the same spelling share a line.
 func (who *Caller) line(ctx context.Context, r relay.Request) relay.Chat {
 	i, thread := who.instance, r.Action.Within()
@@ -102,7 +102,7 @@ func (who *Caller) said(p relay.PlatformID) bool {
 	return slices.ContainsFunc(who.attachment.Identities(), func(b relay.Bot) bool { return b.Platform == p })
 }
 
-// speaksOf is the platform a request is about, as the gateway sees it: the frame's, else its first identity's.
+// speaksOf returns the platform a request is about, as the gateway sees it: the frame's, else its first identity's.
 func (who *Caller) speaksOf(r relay.Request) relay.PlatformID {
 	if ids := who.attachment.Identities(); r.Platform == "" && len(ids) > 0 {
 		return ids[0].Platform

@@ -12,16 +12,16 @@ import (
 // threadWithin bounds the question where a thread stands.
 const threadWithin = 5 * time.Second
 
-// target is what a request is about: the bot, and the action on the chat or thread that is meant.
+// target is the bot of a request, and the action on the chat or thread that is meant.
 type target struct {
 	bot     platforms.Bot
 	action  relay.Action
 	movedTo relay.ChatID // the id the chat has now, where the frame gave a former one; else empty
 }
 
-// allowed finds what r is about and asks the gate. A chat may have got another id in the middle of a conversation,
-// as a Telegram group does that becomes a supergroup. What names the former id is meant for the chat of now and
-// judged by that alone, and its result says which that is.
+// allowed finds the target of r and asks the gate. A chat may have got another id in the middle of a conversation, like
+// a Telegram group that becomes a supergroup. A request that names the former id is meant for the present chat and
+// judged by that alone, and its result names the present id.
 func (who *Caller) allowed(ctx context.Context, r relay.Request) (t target, err error) {
 	declined := relay.Declined(who.speaksOf(r))
 	if who.attachment.Revoked() {
@@ -65,10 +65,10 @@ func (who *Caller) allowed(ctx context.Context, r relay.Request) (t target, err 
 	return t, err
 }
 
-// aim points t at the thread that its action's metadata names, where threads are chats of their own. f is what
-// lets the instance act there. ok is false when the instance may not, and when the thread is not known or lies in
-// another chat; a thread that not everybody in its chat sees needs a reason of its own. The platform is asked only
-// for an instance that may act on the chat or the thread.
+// aim points t at the thread that its action's metadata names, if threads are chats of their own. f holds the facts
+// that let the instance act there. ok is false if it may not, and if the thread is unknown or lies in another chat; a
+// thread that not everybody in its chat sees needs a reason of its own. The platform is asked only for an instance that
+// may act on the chat or the thread.
 func (who *Caller) aim(ctx context.Context, t *target) (f gate.ActFacts, ok bool, err error) {
 	chat, thread := t.action.Target(), t.action.Within()
 	if f, err = who.out.facts.Act(ctx, who.instance, t.bot, chat); err != nil {
@@ -95,13 +95,13 @@ func (who *Caller) aim(ctx context.Context, t *target) (f gate.ActFacts, ok bool
 	return f, true, nil
 }
 
-// errNoMessage is the answer to an action on a message that stayed in the former chat, or on an answer that waited and of which
-// nothing is known any more, in Telegram's words.
+// errNoMessage returns the answer to an action on a message that stayed in the former chat, or on a waiting answer about
+// which nothing is known any more, in Telegram's words.
 func errNoMessage(op relay.Op) *relay.ActionError {
 	return relay.Refused("Bad Request: message to "+string(op)+" not found", nil)
 }
 
-// leftBehind is why an instance may not do a in a former chat: its own message stayed behind, or declined.
+// leftBehind returns why an instance may not do a in a former chat: its own message stayed behind, or declined.
 func (who *Caller) leftBehind(ctx context.Context, t target, a relay.Action, declined *relay.ActionError) error {
 	switch a.(type) {
 	case relay.Edit, relay.Delete:

@@ -10,8 +10,8 @@ import (
 // tellWithin bounds the telling, as it does a gateway's action.
 const tellWithin = 25 * time.Second
 
-// Tell has a bot write to a person in the name of an instance that they are linked to, as an action of its gateway would: the
-// gate is asked, the chat's limiter is waited for, and what no network can take now waits on disk.
+// Tell makes a bot write to a person in the name of an instance to which they are linked, as an action of its gateway
+// would: it asks the gate, waits for the chat's limiter, and keeps on disk what no network can take now.
 func (out *Outbound) Tell(ctx context.Context, t relay.TenantID, i relay.InstanceID, c relay.Chat, text string) (relay.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, tellWithin)
 	defer cancel()

@@ -10,14 +10,14 @@ import (
 func (a *action) heard(sign delivery.Sign) {
 	thread := a.request.Action.Within()
 	if _, ok := a.who.out.bots.Bot(a.line.Bot).(platforms.Threader); ok {
-		thread = "" // it is the chat's id
+		thread = "" // the chat's id contains it
 	}
 	a.who.attachment.Heard(delivery.In(a.line, thread), sign)
 }
 
-// signOf is what an action says of its gateway's turn once it was carried out, or failed. The last answer is sent with a
-// sound, and ends the turn also where it cannot be sent, unless the gateway will try again; a reaction takes the place of the
-// one that says that the gateway works. Older gateways do not react, and an edit does not say that the message is whole.
+// signOf returns what an action, done or failed, tells about its gateway's turn. The last answer is sent with a sound,
+// and ends the turn even if it cannot be sent, unless the gateway will try again. A reaction replaces the one that says
+// that the gateway works. Older gateways do not react, and an edit does not tell whether the message is complete.
 func signOf(a relay.Action, err error) delivery.Sign {
 	notify := false
 	switch a := a.(type) {

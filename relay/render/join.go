@@ -7,13 +7,14 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// MaxJoined is how much text is joined into one event, in bytes.
+// MaxJoined is how many bytes of text are joined into one event.
 const MaxJoined = 100 << 10
 
-// Join is what a person said in two messages of one conversation, the first of which may be such a join itself: one
-// event under the second's id, with the texts in order and all files. ok is false for two that must come one by one: one is a
-// command, a press or a forwarded message, they answer different messages, they are from two people or two places, or
-// they are too much together. A voice message is joined with voice and text only, or older gateways would not hear it.
+// Join joins two messages of one person in one conversation, the first of which may be joined already: the result is
+// one event under the second's id, with the texts in order and all files. ok is false for two that must stay separate:
+// one is a command, a press or a forwarded message, they answer different messages, they come from two people or two
+// places, or they are too much together. A voice message is joined with voice and text only, because older gateways
+// would not hear it otherwise.
 func Join(first, second relay.Event) (joined relay.Event, ok bool) {
 	joined = second
 	joined.Text = together("\n", first.Text, second.Text)
@@ -30,7 +31,7 @@ func Join(first, second relay.Event) (joined relay.Event, ok bool) {
 	where.MessageID = second.Source.MessageID
 	switch { // each of these but the last is a reason not to join
 	case alone(first), alone(second), first.Bot != second.Bot, where != second.Source, where.ChatID == "":
-	case second.Source.UserID == "" && second.Source.ChatType != relay.ChatDM: // nobody knows whose they are
+	case second.Source.UserID == "" && second.Source.ChatType != relay.ChatDM: // the author is unknown
 	case first.ReplyToMessageID != second.ReplyToMessageID, (first.ReplyTo == nil) != (second.ReplyTo == nil):
 	case first.ReplyTo != nil && *first.ReplyTo != *second.ReplyTo:
 	case joined.Type == "", len(joined.Text) > MaxJoined, len(joined.Attachments)+len(joined.Media) > relay.MaxAttachments:
@@ -46,7 +47,7 @@ func alone(ev relay.Event) bool {
 	return ev.Type == relay.TypeCommand || ev.Prompt != nil || ev.Traits.Press || ev.Traits.Forwarded || strings.HasPrefix(strings.TrimSpace(ev.Text), "/")
 }
 
-// joinedType is the type of a join; empty: those types are not joined.
+// joinedType returns the type of two joined messages; empty: such types are not joined.
 func joinedType(first, second relay.MessageType) relay.MessageType {
 	switch {
 	case first == second, second == relay.TypeText:

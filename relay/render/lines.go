@@ -15,14 +15,14 @@ const (
 	empty  = "[Message without text]" // what stands for nothing at all
 )
 
-// contentOf is a text file's content under its name.
+// contentOf returns a text file's content under its name.
 func contentOf(f File) string {
 	content := bytes.TrimPrefix(f.Content, []byte("\uFEFF"))
 	return "[Content of " + filename.Show(nameOf(f.Held)) + "]:\n" + strings.TrimRight(string(content), "\r\n")
 }
 
-// linesOf are the lines that stand behind the text for a file. shown: it is among the event's media. told: its content is in
-// the text.
+// linesOf returns the lines that stand behind the text for a file. shown: it is among the event's media. told: its
+// content is in the text.
 func linesOf(f File, shown, told bool, o Options) (lines []string) {
 	kind, name := kindOf(f.Held), filename.Show(nameOf(f.Held))
 	switch {
@@ -42,7 +42,7 @@ func linesOf(f File, shown, told bool, o Options) (lines []string) {
 	return lines
 }
 
-// missing is the line for a file that the gateway does not get.
+// missing returns the line for a file that the gateway does not get.
 func missing(h relay.Held, why string) string {
 	kind := kindOf(h)
 	line := "[" + cmp.Or(words[kind], "File")
@@ -55,7 +55,7 @@ func missing(h relay.Held, why string) string {
 	return line + ": " + filename.Show(why) + "]"
 }
 
-// words are what people call the kinds.
+// words are the kinds' names for people.
 var words = map[relay.MessageType]string{
 	relay.TypePhoto: "Photo", relay.TypeVideo: "Video", relay.TypeAudio: "Audio", relay.TypeVoice: "Voice message",
 	relay.TypeDocument: "File", relay.TypeSticker: "Sticker",
@@ -80,7 +80,8 @@ func reason(h relay.Held, o Options) string {
 	return "it did not arrive in time"
 }
 
-// sizeOf is a size as people read it, never less than it is: 1024 bytes are a KB, as the networks' own programs count.
+// sizeOf returns a size as people read it, never less than it is: 1024 bytes are a KB, as the networks' own programs
+// count.
 func sizeOf(n int64) string {
 	const kb, mb = 1 << 10, 1 << 20
 	switch {
@@ -94,8 +95,8 @@ func sizeOf(n int64) string {
 	return strconv.FormatInt(n, 10) + " bytes"
 }
 
-// isText reports whether gateways take a held file for text: by its MIME type the newer ones, by its extension the
-// older ones. They tell the agent that such a file's content is in the text.
+// isText reports whether gateways take a held file for text: newer ones go by its MIME type, older ones by its
+// extension. They tell the agent that the file's content is in the text.
 func isText(h relay.Held) bool {
 	if h.Facts.Kind != relay.TypeDocument || h.Kind == relay.TypeSticker {
 		return false
@@ -104,7 +105,8 @@ func isText(h relay.Held) bool {
 	return strings.HasPrefix(h.Facts.Mime, "text/") || texts[name[strings.LastIndexByte(name, '.')+1:]]
 }
 
-// texts are the extensions whose files the networks' own adapters tell, and names without any.
+// texts are the extensions of files that the networks' own adapters put into the text, and of names without an
+// extension.
 var texts = func() map[string]bool {
 	m := map[string]bool{}
 	for _, ext := range strings.Fields(`txt md markdown csv tsv log json jsonl ndjson xml yaml yml toml ini cfg conf env properties html htm css

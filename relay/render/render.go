@@ -5,8 +5,8 @@
 //
 //  1. An event never names a file that is not held, and is never empty.
 //  2. No name, however it is written, forges a line of ours or ends one.
-//  3. What is told of text files is at most MaxInline of each and MaxInlined of all, valid UTF-8, and the first that is given up when
-//     the event does not fit.
+//  3. The content of text files takes at most MaxInline for each and MaxInlined for all, is valid UTF-8, and is the
+//     first part that is dropped if the event does not fit.
 //  4. A command stays a command: its text begins with what the person wrote.
 package render
 
@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// MaxInline is how much of one text file is told, in bytes: all of it or nothing.
+	// MaxInline is how many bytes a text file may have whose content is told; a larger one is not told at all.
 	MaxInline = 100 << 10
-	// MaxInlined is how much of all text files of an event is told, in bytes.
+	// MaxInlined is how many bytes of all text files of an event are told.
 	MaxInlined = 200 << 10
 )
 
@@ -31,11 +31,11 @@ type File struct {
 	relay.Held
 	// URL is where the gateway gets it. Empty: it is not shown as a file.
 	URL string
-	// Content is all of a file that Inlines picked; nil: it could not be read.
+	// Content is the whole content of a file that Inlines picked; nil: it could not be read.
 	Content []byte
 }
 
-// Options are what an event's gateway is like.
+// Options describe an event's gateway.
 type Options struct {
 	// TooOld: it cannot fetch files. It gets pictures that have an URL, text files' content, and lines.
 	TooOld bool
@@ -84,7 +84,7 @@ func inlined(files []File) []bool {
 	return tell
 }
 
-// told is ev with the files, and the content of those that tell picks.
+// told returns ev with the files, and with the content of those that tell picks.
 func told(ev relay.Event, files []File, tell []bool, o Options) relay.Event {
 	ev.Media = nil
 	var kinds []relay.MessageType
@@ -108,8 +108,8 @@ func told(ev relay.Event, files []File, tell []bool, o Options) relay.Event {
 	return ev
 }
 
-// typeOf is the type of a message with files of those kinds: theirs, if they are all of one. Older gateways take every
-// file for what the message is, so that a mixture is documents.
+// typeOf returns the type of a message with files of those kinds: theirs, if all have the same. Older gateways treat
+// every file as the message's type, so a mixture becomes documents.
 func typeOf(was relay.MessageType, kinds []relay.MessageType) relay.MessageType {
 	switch {
 	case was == relay.TypeCommand:
@@ -124,7 +124,7 @@ func typeOf(was relay.MessageType, kinds []relay.MessageType) relay.MessageType 
 	return kinds[0]
 }
 
-// textOf puts a text and what is told of the files together. Content comes before the text, as gateways expect it, but
+// textOf combines a text with the files' contents and lines. Content comes before the text, as gateways expect it, but
 // never before a command.
 func textOf(text string, contents, lines []string) string {
 	told := strings.Join(contents, "\n\n")
@@ -140,7 +140,8 @@ func together(sep string, texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), sep)
 }
 
-// kindOf is what a file is to a gateway: what its bytes say, but that sound is a voice note only the network knows.
+// kindOf returns a file's kind for a gateway: the one from its bytes, except that only the network knows that sound is
+// a voice note.
 func kindOf(h relay.Held) relay.MessageType {
 	switch {
 	case h.State != relay.MediaHeld && h.Kind != "":
@@ -153,7 +154,7 @@ func kindOf(h relay.Held) relay.MessageType {
 	return relay.TypeDocument
 }
 
-// nameOf is a held file's name, or what it is if it has none: "voice.ogg". Another's is what the network says.
+// nameOf returns a held file's name, or its kind if it has none: "voice.ogg". For other files it is the network's name.
 func nameOf(h relay.Held) string {
 	name := filename.Clean(h.Name)
 	if h.State != relay.MediaHeld {
@@ -165,7 +166,8 @@ func nameOf(h relay.Held) string {
 	return filename.Fit(name, h.Facts)
 }
 
-// media is a file as newer gateways read it. They show models whatever is called an image; models refuse what is no photo.
+// media returns a file in the form for newer gateways. They show models everything that is called an image; models
+// refuse images that are not photos.
 func media(f File) relay.Media {
 	mime := f.Facts.Mime
 	if f.Facts.Kind != relay.TypePhoto && strings.HasPrefix(mime, "image/") {

@@ -9,15 +9,15 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 )
 
-// origin is what the gateway dialled with that upgrade: scheme, host and port. A gateway sends its credential to no
-// other, so a file at another is lost to it. In this order:
+// origin returns the address that the gateway dialled for that upgrade: scheme, host and port. A gateway sends its
+// credential to no other address, so it cannot fetch a file at another one. The origin is, in this order:
 //
-//   - what a trusted proxy says that it was called as;
-//   - public, the URL that the operator gave, if the request was made to its host, or came through a trusted proxy, whose
-//     Host may be the proxy's own name for this server;
-//   - what the request itself says.
+//   - the address that a trusted proxy reports;
+//   - public, the URL that the operator gave, if the request was made to its host, or came through a trusted proxy,
+//     whose Host may be the proxy's own name for this server;
+//   - the address in the request itself.
 //
-// Empty: none of them says anything.
+// It is empty if none of them gives one.
 func origin(r *http.Request, proxies routes.Proxies, public string) string {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	trusted := err == nil && proxies.Trust(peer.Addr())
@@ -42,14 +42,14 @@ func origin(r *http.Request, proxies routes.Proxies, public string) string {
 	return scheme + "://" + host
 }
 
-// forwarded is what the farthest proxy wrote in a header to which each appends its own: it is whom the gateway
-// dialled. A gateway that writes it itself misleads nobody else.
+// forwarded returns the value of the farthest proxy in a header to which each proxy appends its own: that is the host
+// that the gateway dialled. A gateway that writes the header itself misleads nobody else.
 func forwarded(r *http.Request, header string) string {
 	first, _, _ := strings.Cut(r.Header.Get(header), ",")
 	return strings.ToLower(strings.TrimSpace(first))
 }
 
-// sameHost reports whether u is at host, which names no port if it is that of u's scheme.
+// sameHost reports whether u's host is host, which has no port if it is the default of u's scheme.
 func sameHost(u *url.URL, host string) bool {
 	usual := map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
 	return strings.EqualFold(strings.TrimSuffix(u.Host, usual), strings.TrimSuffix(host, usual))

@@ -1,6 +1,6 @@
-// Package server is the listener, the table of what is served, the upgrade of a gateway's socket, health, and the
-// order in which everything starts and stops. It decides who is let in, and nothing about what is said afterwards.
-// How a request comes to its handler is relay/server/routes's, what other programs call relay/api's.
+// Package server is the listener, the table of routes, the upgrade of a gateway's socket, health, and the order in
+// which everything starts and stops. It decides who is let in, and nothing about later frames. relay/server/routes
+// brings a request to its handler, and relay/api serves other programs.
 //
 // Invariants:
 //
@@ -33,8 +33,8 @@ import (
 )
 
 const (
-	// patienceTime is how long a stop lets an action wait for its turn or the end of a pause: meanwhile no gateway is served,
-	// and in a cluster nobody else may lead.
+	// patienceTime is how long a stop lets an action wait for its turn or the end of a pause: meanwhile no gateway is
+	// served, and in a cluster nobody else may lead.
 	patienceTime = 5 * time.Second
 	// plainRequests bounds how long a stop waits for requests that are no sessions.
 	plainRequests = 2 * time.Second
@@ -45,21 +45,22 @@ type Options struct {
 	Log *slog.Logger // nil means discard
 	// TrustedProxies are the peers whose X-Forwarded headers count.
 	TrustedProxies routes.Proxies
-	// PublicURL is what gateways dial when a proxy stands in front; empty: nobody said.
+	// PublicURL is the address that gateways dial if a proxy stands in front; empty: not set.
 	PublicURL string
-	// Routes are what is served besides the server's own.
+	// Routes are the routes besides the server's own.
 	Routes []routes.Route
-	// Hooks finds what is served at the path of a bot that its network calls; nil: nobody is called.
+	// Hooks finds the route at the path of a bot that its network calls; nil: no network calls.
 	Hooks func(path string) (routes.Route, bool)
-	// Failures are the failed credentials per address, shared with the API; nil means a count of its own.
+	// Failures counts failed credentials per address. It is shared with the API; nil means a count of its own.
 	Failures *limits.Failures
-	Now      func() time.Time // the clock they are counted by; nil means time.Now
-	// Run is what /healthz says beside that all is well, so that whoever asks a public address knows whom they met; empty:
-	// nothing. It is no secret.
+	Now      func() time.Time // the clock for that count; nil means time.Now
+	// Run is the id that /healthz shows, so that a client of a public address knows which server it reached; empty:
+	// none. It is no secret.
 	Run string
-	// Leads is asked before a gateway is let in: whether this process may serve it, still; nil: it always may.
+	// Leads reports whether this process may still serve gateways; it is asked before one is let in. Nil: it always
+	// may.
 	Leads func() bool
-	// Front stands before all that is served, such as what other nodes hand through; nil: nothing does.
+	// Front stands before all routes, for example to serve requests that other nodes pass on; nil: nothing does.
 	Front func(own http.Handler) http.Handler
 }
 
@@ -129,7 +130,7 @@ func (s *Server) Run(ctx, hurry context.Context, d door.Door) error {
 	_ = d.Shutdown(plain) // lets nothing in any more
 	s.sessions.Wait()
 	_ = d.Close()
-	if errors.Is(cause, context.Canceled) { // otherwise the hub may run no more
+	if errors.Is(cause, context.Canceled) { // otherwise the hub may have stopped running
 		s.hub.Farewell(hurry)
 	}
 	stopHub()
@@ -140,7 +141,8 @@ func (s *Server) Run(ctx, hurry context.Context, d door.Door) error {
 	return cause
 }
 
-// handler is what answers: the table bounds each request but for its header, the session its socket.
+// handler returns the server's handler: the table bounds each request except for its header, and the session bounds its
+// socket.
 func (s *Server) handler(table http.Handler) http.Handler {
 	if s.o.Front != nil {
 		table = s.o.Front(table)
@@ -166,7 +168,7 @@ func (s *Server) enter() bool {
 	return true
 }
 
-// table is what this program serves.
+// table returns the routes of this program.
 func (s *Server) table(ctx, hurry context.Context) *routes.Table {
 	get := []string{http.MethodGet, http.MethodHead}
 	d := routes.New(s.o.TrustedProxies, append([]routes.Route{

@@ -13,10 +13,10 @@ import (
 // statEvery is the least time between two looks at the certificate files.
 const statEvery = time.Second
 
-// Certificates is the TLS configuration of a listener whose certificate chain and key are in these PEM files.
-// The error names the file at fault. A pair that was changed is read again during a later handshake; while it
-// cannot be used, the old one goes on, and log (nil means discard) gets one line for each change. Only HTTP/1.1
-// is offered: a WebSocket's upgrade needs it.
+// Certificates returns the TLS configuration of a listener whose certificate chain and key are in these PEM files. The
+// error names the file at fault. A changed pair is read again during a later handshake; while it cannot be used, the
+// old one stays, and log (nil means discard) gets one line for each change. Only HTTP/1.1 is offered: a WebSocket's
+// upgrade needs it.
 func Certificates(certFile, keyFile string, log *slog.Logger) (*tls.Config, error) {
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	pair, err := files.Watch([]string{certFile, keyFile}, time.Now, func(texts [][]byte) (*tls.Certificate, error) {

@@ -66,7 +66,7 @@ func (s *Server) upgrade(ctx, hurry context.Context, w http.ResponseWriter, r *h
 	}
 }
 
-// served closes a connection that the hub did not take, and logs the end of one that it did.
+// served closes a connection that the hub did not accept, and logs the end of one that it did.
 func (s *Server) served(conn *session.Conn, peer *session.Peer, err error) {
 	var refused *hub.Refused
 	if errors.As(err, &refused) {

@@ -11,7 +11,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// Conn is a gateway's connection: the WebSocket, and below it the meter of what it takes in.
+// Conn is a gateway's connection: the WebSocket, and below it the meter that counts incoming bytes.
 type Conn struct {
 	*websocket.Conn
 	meter *meter
@@ -32,8 +32,7 @@ func Accept(w http.ResponseWriter, r *http.Request) (*Conn, error) {
 	return &Conn{Conn: conn, meter: m}, nil
 }
 
-// Close tells the gateway why and closes the connection, within 10 s. Of what is still coming in,
-// little is read.
+// Close tells the gateway why and closes the connection, within 10 s. It reads little of the incoming rest.
 func (c *Conn) Close(code websocket.StatusCode, reason string) error {
 	c.meter.giveUp()
 	return c.Conn.Close(code, reason)

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// actionTime is how long after it was read an action is answered at the latest. The gateway
-	// waits for 30 s.
+	// actionTime is how long after it was read an action is answered at the latest. The gateway waits for 30 s.
 	actionTime = 25 * time.Second
-	// answerTime of it is kept back from the handler, which can say more about a deadline than the session can.
+	// answerTime is how much of that is kept back from the handler, which can say more about a deadline than the
+	// session can.
 	answerTime = 250 * time.Millisecond
 
 	maxParallel = 16  // chats acted on at once
@@ -74,7 +74,7 @@ type actions struct {
 	refused bool
 }
 
-// line is one chat's waiting actions, oldest first. Guarded by actions.mu.
+// line holds one chat's waiting actions, oldest first. actions.mu guards it.
 type line struct{ waiting []*action }
 
 // action is one request on its way.
@@ -88,8 +88,8 @@ type action struct {
 
 	// Guarded by actions.mu.
 	asked    chan struct{} // closed once todo.Allow has answered; nil: it was not asked
-	allowed  Action        // what Allow was asked of: todo, or that of the action this one replaced; nil: not allowed
-	refusal  error         // Allow's; nil: none
+	allowed  Action        // the action whose Allow was asked: todo, or that of the action this one replaced; nil: not allowed
+	refusal  error         // Allow's error; nil: none
 	picked   bool
 	answered bool
 }
@@ -199,8 +199,8 @@ func (q *actions) answer(a *action, res relay.Result, err error) bool {
 	return true
 }
 
-// expire answers an action whose time is up. A picked one may still be carried out: its worker goes on, and the
-// chat's next action waits for it.
+// expire answers an action whose time is up. If it was picked, it may still be carried out: its worker continues, and
+// the chat's next action waits for it.
 func (q *actions) expire(key relay.Chat, a *action) {
 	q.mu.Lock()
 	picked := a.picked

@@ -19,7 +19,7 @@ func (s *Session) noHello() {
 	}
 }
 
-// greet has a hello answered, and starts the pump behind the first one.
+// greet makes the handler answer a hello, and starts the pump behind the first one.
 func (s *Session) greet(c contexts, f wire.Hello) {
 	if s.idle != nil {
 		select {
@@ -51,8 +51,8 @@ func (s *Session) greet(c contexts, f wire.Hello) {
 	})
 }
 
-// goingIdle has the handler answer a going_idle beside the reader, one at a time. The flip waits for the frame
-// being pushed, and meanwhile acknowledgements must be read. Only the reader calls it.
+// goingIdle makes the handler answer a going_idle beside the reader, one at a time. The flip waits for the frame being
+// pushed, and meanwhile acknowledgements must be read. Only the reader calls it.
 func (s *Session) goingIdle(ctx context.Context) {
 	before, done := s.idle, make(chan struct{})
 	s.idle = done

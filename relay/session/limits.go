@@ -9,10 +9,10 @@ import (
 )
 
 // What a gateway may send: a gateway gone mad must not cost its neighbours anything, and a healthy one must never
-// notice that there are limits. There is one budget, in bytes: whatever comes over the socket costs its size, and
-// a frame costs more by what it makes the connector do. A gateway that overdraws it is closed with 1008 and a
-// reason, and dials again; the owner of the sessions sees to it that this gains it nothing. An acknowledgement of
-// an entry in flight is free: the connector decides how many of those can come.
+// notice that there are limits. There is one budget, in bytes: everything that comes over the socket costs its size,
+// and a frame costs more according to the work that it causes. A gateway that overdraws it is closed with 1008 and a
+// reason, and dials again; the owner of the sessions makes sure that it gains nothing by this. An acknowledgement of an
+// entry in flight is free, because the connector decides how many of those can come.
 const (
 	// A streamed edit of 4 KB and a typing each second in sixteen chats cost 128 KiB/s. The burst is sixteen of the
 	// largest frames, or ten times what 256 requests at once cost.
@@ -23,12 +23,12 @@ const (
 	frameCost = 2 << 10
 	// A ping or a pong: 1,024 at once, 16 a second. Gateways ping every 20 to 30 s.
 	controlCost = 16 << 10
-	// A line that is no frame, or an acknowledgement of what is not in flight. A healthy gateway sends a few of the
-	// latter after a lost connection.
+	// The cost of a line that is not a frame, or of an acknowledgement for an entry that is not in flight. A healthy
+	// gateway sends a few of the latter after a lost connection.
 	faultCost = 64 << 10
-	// One hello per identity after dialling, each of which may cost a write.
+	// The cost of a hello: one per identity after dialling, each of which may cause a write.
 	helloCost = 256 << 10
-	// Interrupts go to other sessions of the tenant, whose outboxes they must not fill.
+	// The cost of an interrupt: these go to other sessions of the tenant, whose outboxes they must not fill.
 	interruptCost = 256 << 10
 	// One going_idle per sleep, which may cost a write.
 	idleCost = 1 << 20
@@ -37,7 +37,7 @@ const (
 	frameTime = 60 * time.Second
 )
 
-// excess is a limit that was passed: the reason that the gateway is told, and what is counted.
+// excess is a limit that was exceeded: the reason for the gateway, and the counter.
 type excess struct {
 	reason  string
 	counter count.Counter

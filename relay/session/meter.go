@@ -22,17 +22,17 @@ const (
 	sharedBuffer = 4 << 10
 	// maxHeader is the largest header of a frame, by RFC 6455.
 	maxHeader = 14
-	// parting is how many bytes are still read once the budget is used up: closing a socket over unread data resets
-	// it, and the gateway would not read why.
+	// parting is how many bytes are still read once the budget is used up: closing a socket with unread data resets it,
+	// and the gateway would not read the reason.
 	parting = 64 << 10
 )
 
-// buffers hold what is just coming or going, for all sessions: an idle session has none.
+// buffers hold the bytes in transit, for all sessions: an idle session has no buffer.
 var buffers = sync.Pool{New: func() any { return new([sharedBuffer]byte) }}
 
-// meter stands below the WebSocket library, which reads fragments and control frames without end on behalf of one
-// call. It counts what comes in, and stops reading when that is too much. And it buffers in the library's place,
-// but only while there is something to buffer.
+// meter stands below the WebSocket library, which reads any number of fragments and control frames for one call. It
+// counts the incoming bytes, and stops reading when they are too many. It also buffers in the library's place, but only
+// while there is something to buffer.
 type meter struct {
 	net.Conn // set by Hijack, before anything is read or written
 
@@ -41,15 +41,15 @@ type meter struct {
 
 	mu    sync.Mutex          // guards the fields below
 	came  []byte              // read from Conn, and not yet by the library
-	in    *[sharedBuffer]byte // of the pool: where came lies; nil when it lies elsewhere
+	in    *[sharedBuffer]byte // from the pool, if it contains came; otherwise nil
 	pause bool                // a ping or a pong was read, and nothing came behind it
 	used  float64             // of the budget's burst, at the time at
 	at    time.Time           // of the last use
-	straw *excess             // what the budget was overdrawn by
-	over  error               // why nothing more is read, but for left bytes
+	straw *excess             // the frame that overdrew the budget
+	over  error               // why only left more bytes are read
 	left  int
 
-	// Touched by the library's writer only, of which there is one at a time.
+	// Used only by the library's writer, of which there is one at a time.
 	head  [tinyBuffer]byte // the beginning of a frame, which leaves with the rest
 	heads int              // how long that is
 }
@@ -74,8 +74,8 @@ func (m *meter) await() error {
 	return err
 }
 
-// Read reads unless the budget is used up, which is looked at before: only then is everything of the last read
-// accounted for. What the library would put into its own buffer it gets byte by byte, so that nothing stays there.
+// Read reads unless the budget is used up. It checks that first, because only then everything from the last read is
+// accounted for. Data that the library would put into its own buffer it gets byte by byte, so that nothing stays there.
 func (m *meter) Read(p []byte) (int, error) {
 	if len(p) <= tinyBuffer {
 		p = p[:1]
@@ -103,7 +103,7 @@ func (m *meter) Read(p []byte) (int, error) {
 	}
 }
 
-// look reports whether something that came before is still to be read. The error is why nothing more is.
+// look reports whether earlier bytes are still to be read. The error is why no more are.
 func (m *meter) look() (came bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -127,7 +127,7 @@ func (m *meter) lookLocked() (came bool, err error) {
 	return false, m.over
 }
 
-// take reads what came before into p.
+// take reads earlier bytes into p.
 func (m *meter) take(p []byte) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -151,7 +151,7 @@ func (m *meter) take(p []byte) (int, error) {
 	return n, nil
 }
 
-// arrived notes that n bytes were read into b, which is in if that is of the pool.
+// arrived notes that n bytes were read into b, which is in if it came from the pool.
 func (m *meter) arrived(n int, b []byte, in *[sharedBuffer]byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -168,8 +168,8 @@ func (m *meter) countLocked(n int) {
 	m.useLocked(n, tooManyBytes)
 }
 
-// spend takes cost from the budget for e, and returns what the budget was overdrawn by first; nil if it was not,
-// or if the session is over.
+// spend takes cost from the budget for e. It returns the excess that first overdrew the budget; nil if there is none,
+// or the session is over.
 func (m *meter) spend(cost int, e *excess) *excess {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -208,7 +208,7 @@ func (m *meter) control() {
 	m.useLocked(controlCost, tooManyFrames)
 }
 
-// giveUp stops reading, but for what is under way.
+// giveUp stops reading, except for the message under way.
 func (m *meter) giveUp() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -243,7 +243,7 @@ func (m *meter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// frameSize is how long the frame is that begins with p, which holds its header. A server masks nothing.
+// frameSize returns the length of the frame whose header p begins with. A server does not mask frames.
 func frameSize(p []byte) int {
 	if len(p) < 2 {
 		return 0

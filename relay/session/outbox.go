@@ -7,20 +7,19 @@ import (
 )
 
 const (
-	// outboxFull is how many frames may wait before push does.
+	// outboxFull is how many frames may wait before push waits, too.
 	outboxFull = 64
-	// outboxMax is how many frames may wait at all. More answers than that are owed only to a
-	// gateway that asks and does not read.
+	// outboxMax is how many frames may wait in all. Only a gateway that sends requests and does not read causes more.
 	outboxMax = 1024
 )
 
-// outbox is the queue of encoded frames in front of the writer. push waits while it is full (the pump can
-// wait); put never does (an answer cannot). Both keep one order. There is a
-// writer while there is something to write: an idle session has none.
+// outbox is the queue of encoded frames in front of the writer. push waits while it is full (the pump can wait); put
+// never does (an answer cannot). Both keep one order. A writer exists only while there is something to write: an idle
+// session has none.
 type outbox struct {
 	mu     sync.Mutex // guards the fields below
 	frames []queued
-	opens  chan struct{} // closed when frames may be pushed again; nil while nobody was refused
+	opens  chan struct{} // closed when frames may be pushed again; nil while nobody waits for that
 	closed bool
 	write  func()        // starts a writer; nil before open
 	busy   chan struct{} // closed when the writer ends; nil while there is none
@@ -38,7 +37,7 @@ func (q queued) leave(written bool) {
 	}
 }
 
-// errFull is what put returns when too many frames wait.
+// errFull is the error of put if too many frames wait.
 var errFull = errors.New("outbox full")
 
 // open lets writers start. write must start one that calls next until that returns false.
@@ -88,7 +87,7 @@ func (o *outbox) add(frame queued, most int) (opens <-chan struct{}, err error) 
 	return nil, nil
 }
 
-// startLocked starts a writer if there is none and one is needed. o.mu must be held.
+// startLocked starts a writer if one is needed and none runs. o.mu must be held.
 func (o *outbox) startLocked() {
 	if o.write != nil && o.busy == nil && len(o.frames) > 0 {
 		o.busy = make(chan struct{})
@@ -96,7 +95,7 @@ func (o *outbox) startLocked() {
 	}
 }
 
-// next is the oldest frame; without one the writer must end. Only the writer calls it.
+// next returns the oldest frame; without one the writer must end. Only the writer calls it.
 func (o *outbox) next() (frame queued, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -64,8 +64,8 @@ func (s *Session) pingOnce(ctx context.Context) {
 			s.o.Count(count.SessionNoPong)
 		}
 	case errors.Is(err, context.DeadlineExceeded):
-		// The library gives a ping 5 s to get past a frame being written. That frame has a
-		// deadline of its own, which judges.
+		// The library gives a ping 5 s to get past a frame that is being written. That frame has a deadline of its own,
+		// which decides.
 	default:
 		s.endWith(fmt.Errorf("%w: %w", ErrLost, err))
 	}

@@ -19,17 +19,17 @@ import (
 
 var errTooLarge = &Closed{Code: websocket.StatusMessageTooBig, Reason: "frame over 1 MiB"}
 
-// firstRead is how much of a message is read at first, and more only as it comes.
+// firstRead is how much of a message is read at first; more is read as it comes.
 const firstRead = 1 << 10
 
-// contexts are the ends that matter to what a frame starts; see Run. One never ends: the library would close the socket
-// without a word if that of a read or a write did.
+// contexts are the contexts for the work that a frame starts; see Run. never does not end: if the context of a read or
+// a write did, the library would close the socket without a word.
 type contexts struct{ never, live, socket, work context.Context }
 
-// read handles the gateway's frames until the connection ends. Once the session is ending it reads on, so that the
-// close handshake can finish, and ignores what it reads. It waits here, where its stack is small.
+// read handles the gateway's frames until the connection ends. While the session ends it continues to read, so that the
+// close handshake can finish, and ignores the frames. It waits here, where its stack is small.
 func (s *Session) read(c *contexts) {
-	s.conn.SetReadLimit(-1) // message has its own, with a reason of ours
+	s.conn.SetReadLimit(-1) // message has a limit of its own, with our reason
 	defer s.finished()
 	for {
 		err := s.conn.meter.await()
@@ -43,7 +43,7 @@ func (s *Session) read(c *contexts) {
 	}
 }
 
-// receive reads one message, or pings and pongs, and handles what it holds.
+// receive reads one message, or pings and pongs, and handles its frames.
 func (s *Session) receive(c *contexts) error {
 	message, err := s.message(c.never)
 	switch {
@@ -75,7 +75,8 @@ func (s *Session) receive(c *contexts) error {
 	return nil
 }
 
-// message reads one WebSocket message; text or binary makes no difference. ctx must not end. The error is errIdle if none has begun.
+// message reads one WebSocket message; text or binary makes no difference. ctx must not end. The error is errIdle if no
+// message has begun.
 func (s *Session) message(ctx context.Context) ([]byte, error) {
 	_, r, err := s.conn.Reader(ctx)
 	if err != nil {
@@ -83,7 +84,7 @@ func (s *Session) message(ctx context.Context) ([]byte, error) {
 	}
 	s.begun()
 	message := []byte(nil)
-	most := wire.MaxFrame - s.split.Held() // until a newline ends what is held
+	most := wire.MaxFrame - s.split.Held() // until a newline ends the unfinished frame
 	for {
 		if len(message) == cap(message) { // io.ReadAll would make four times as much garbage
 			message = slices.Grow(message, min(max(firstRead, cap(message)), most+1-len(message)))
@@ -169,8 +170,8 @@ func (s *Session) frame(c contexts, line []byte, at time.Time) {
 	}
 }
 
-// aside does what needs a deep stack on a goroutine of its own and waits for it: the reader's stack stays with
-// the idle session, and one that has grown shrinks only by and by.
+// aside runs work that needs a deep stack on a goroutine of its own and waits for it: the reader's stack stays with the
+// idle session, and a stack that has grown shrinks only slowly.
 func (s *Session) aside(do func()) {
 	done := make(chan struct{})
 	s.owned.Go(func() {
@@ -181,7 +182,7 @@ func (s *Session) aside(do func()) {
 	<-done
 }
 
-// acknowledge hands in an acknowledgement, whose line has n bytes. One that counts is free.
+// acknowledge hands in an acknowledgement, whose line has n bytes. If it counts, it is free.
 func (s *Session) acknowledge(ctx context.Context, buffer string, n int) {
 	id, err := relay.ParseBufferID(buffer)
 	if err != nil {

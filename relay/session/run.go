@@ -12,10 +12,10 @@ import (
 // closeTime bounds the close handshake, and before it the flush at a shutdown.
 const closeTime = 2 * time.Second
 
-// Run serves the session until the gateway is gone, the owner ends it, or ctx ends, and returns
-// why: nil when ctx ended it, else a *Closed, or an error that wraps ErrHungUp or ErrLost. It is the
-// reader, and owns the handler's Pump and, while there is something to do, a writer, pings, the
-// handler's GoingIdle and the workers of actions; none of them outlives it.
+// Run serves the session until the gateway is gone, the owner ends it, or ctx ends, and returns why: nil if ctx ended
+// it, else a *Closed, or an error that wraps ErrHungUp or ErrLost. It is the reader, and owns the handler's Pump and,
+// while there is something to do, a writer, pings, the handler's GoingIdle and the workers of actions; none of them
+// outlives it.
 //
 // When ctx ends, no new action is taken, those that were are finished, each within its own
 // deadline, their results are flushed, and the gateway is told 1001. When the socket ends
@@ -112,7 +112,7 @@ func (s *Session) endable(end context.CancelCauseFunc) {
 	}
 }
 
-// why is the cause the session ended with; nil means that Run's context ended it.
+// why returns the cause with which the session ended; nil means that Run's context ended it.
 func (s *Session) why() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,21 +1,21 @@
-// Package session speaks with one gateway over one WebSocket, from upgrade to close: it reads and writes frames,
-// keeps the connection alive, queues actions per chat, and answers each of them once and in time. It decides
-// nothing: the gateway's credential was verified before New, and what a frame asks for goes to the Handler.
+// Package session speaks with one gateway over one WebSocket, from upgrade to close: it reads and writes frames, keeps
+// the connection alive, queues actions per chat, and answers each of them once and in time. It decides nothing: the
+// gateway's credential was verified before New, and the Handler handles the frames.
 //
 // Invariants:
 //
 //  1. Nothing the session started outlives Run.
 //  2. Every outbound frame that was read is answered exactly once, within 25 s, whatever the
 //     handler does; unless the socket is gone, then the answer is dropped.
-//  3. Actions of one chat are carried out one at a time, in the order they were read.
+//  3. Actions of one chat are carried out one at a time, in the order in which they were read.
 //  4. The reader never waits for a platform or for the peer; at most for a commit, and a hello for
 //     the flip that was asked for before it.
 //  5. Frames leave in the order they were queued; a going_idle_ack leaves behind every frame
 //     pushed before the flip.
 //  6. A panic costs the one frame or the one action that caused it.
 //  7. Close code 4401 is sent only when the owner says so.
-//  8. What a gateway can make the session read, keep and write is bounded (limits.go), and a
-//     healthy gateway never comes near the bounds.
+//  8. How much a gateway can make the session read, keep and write is bounded (limits.go), and a healthy gateway never
+//     comes near the bounds.
 //  9. An idle session holds no buffer, and no goroutine but its reader.
 package session
 
@@ -50,14 +50,14 @@ var (
 	ErrLost = errors.New("connection lost")
 	// ErrHungUp: the gateway closed the connection. The text names its code.
 	ErrHungUp = errors.New("gateway closed the connection")
-	// ErrEnded is what Push returns once the session is ending.
+	// ErrEnded is the error of Push once the session is ending.
 	ErrEnded = errors.New("session ended")
-	// ErrUnencodable is what Push returns for a frame without a JSON form, or larger than wire.MaxFrame.
+	// ErrUnencodable is the error of Push for a frame without a JSON form, or larger than wire.MaxFrame.
 	ErrUnencodable = errors.New("frame cannot be encoded")
 )
 
-// Closed is the cause of a session that this side ended: what the gateway was told. A handler
-// that returns one from Hello, GoingIdle or Ack, or gives one to over, chooses how the session ends.
+// Closed is the cause of a session that this side ended, with the code and reason for the gateway. A handler that
+// returns one from Hello, GoingIdle or Ack, or gives one to over, chooses how the session ends.
 type Closed struct {
 	Code   websocket.StatusCode
 	Reason string // goes to the gateway; at most 123 bytes, no secrets
@@ -73,7 +73,7 @@ func (e *Closed) Error() string {
 
 func (e *Closed) Unwrap() error { return e.Err }
 
-// Peer is who the socket was opened by, from the credential; nothing in a frame changes it.
+// Peer is the owner of the credential with which the socket was opened; nothing in a frame changes it.
 type Peer struct {
 	Gateway  relay.GatewayID
 	Instance relay.InstanceID
@@ -82,7 +82,7 @@ type Peer struct {
 	Addr     netip.Addr // where it dialled from; tells a copied credential from a reconnect
 	// Stock: its upgrade names Python's websockets library, with which the real gateways dial.
 	Stock bool
-	// Origin is what it dialled: scheme, host and port, without a path. It fetches files nowhere else.
+	// Origin is the address that it dialled: scheme, host and port, without a path. It fetches files nowhere else.
 	Origin string
 }
 
@@ -90,10 +90,10 @@ type Peer struct {
 type Options struct {
 	Hello time.Duration // how long a socket may live without a hello; 0 means 30 s
 	Log   *slog.Logger  // nil means discard
-	// Count adds one to a counter; nil means nobody counts. Any goroutine; must not block.
+	// Count adds one to a counter; nil means nobody counts. It may be called from any goroutine and must not block.
 	Count func(count.Counter)
-	// OverLimit is called once when the gateway passed a limit, before it is told; nil means that
-	// nobody wants to know. Any goroutine; must not block.
+	// OverLimit is called once when the gateway exceeded a limit, before the gateway is told; nil means that nobody
+	// wants to know. It may be called from any goroutine and must not block.
 	OverLimit func()
 }
 
@@ -112,16 +112,16 @@ type Session struct {
 	owned sync.WaitGroup // what Run waits for, besides the actions
 
 	mu    sync.Mutex // guards the fields below
-	cause error      // why the session ends; nil while it does not, and when Run's context ended it
+	cause error      // why the session ends; nil before that, and if Run's context ended it
 	end   context.CancelCauseFunc
 	ping  *time.Timer // sends the next ping; set once, by Run
 
 	// Touched by the reader only.
 	split      wire.Splitter
-	idle       chan struct{} // closed once the last going_idle is answered; nil: none came
+	idle       chan struct{} // closed once the last going_idle is answered; nil: there was none
 	unfinished *time.Timer   // ends the session; nil unless a frame has begun
 	greeted    bool          // a hello was answered
-	unheard    *time.Timer   // ends the session if no hello comes; nil once one came
+	unheard    *time.Timer   // ends the session if no hello comes; nil after the hello
 }
 
 // New makes the session of an accepted connection. Nothing happens on conn before Run, which

@@ -9,7 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/count"
 )
 
-// work is one chat's worker. It ends when its line is empty, or answers what is left when ctx ends.
+// work is one chat's worker. It ends when its line is empty; when ctx ends, it first answers the remaining actions.
 func (q *actions) work(ctx context.Context, key relay.Chat, l *line) {
 	for {
 		q.mu.Lock()
@@ -63,7 +63,7 @@ func unsent(err error) error {
 	return errWaited
 }
 
-// allow is what the handler allowed that covers a. It is asked once.
+// allow returns the action, allowed by the handler, that covers a. It asks the handler once.
 func (q *actions) allow(ctx context.Context, l *line, a *action) (Action, error) {
 	q.mu.Lock()
 	first := a.asked == nil && a.allowed == nil
@@ -83,7 +83,7 @@ func (q *actions) allow(ctx context.Context, l *line, a *action) (Action, error)
 	return a.allowed, a.refusal
 }
 
-// ask has the handler decide about a. If a is allowed, the newest waiting action that replaces a takes its place.
+// ask makes the handler decide about a. If a is allowed, the newest waiting action that replaces a takes its place.
 func (q *actions) ask(ctx context.Context, l *line, a *action) {
 	err := func() (err error) {
 		ctx, cancel := context.WithDeadline(ctx, a.deadline)
@@ -134,8 +134,8 @@ func (q *actions) replaced(old *action) {
 	q.answer(old, replacedResult(old.Action), nil)
 }
 
-// do has the handler do what it allowed for a. picked is the action that was carried out, which holds a
-// slot; nil: none was.
+// do makes the handler carry out what it allowed for a. picked is the action that was carried out, which holds a slot;
+// nil: none was.
 func (q *actions) do(ctx context.Context, l *line, a *action, todo Action) (picked *action, res relay.Result, err error) {
 	waiting, cancel := context.WithDeadline(ctx, a.deadline)
 	defer cancel()
@@ -169,8 +169,8 @@ func (q *actions) do(ctx context.Context, l *line, a *action, todo Action) (pick
 	return picked, res, err
 }
 
-// pick takes the head of the line, if Allow of todo covers it: the action whose todo it is, or one that replaced it.
-// nil: its time is up.
+// pick takes the head of the line if Allow of todo covers it: the action to which todo belongs, or one that replaced
+// it. nil: its time is up.
 func (q *actions) pick(l *line, todo Action) *action {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -201,8 +201,8 @@ func replaces(newer, older relay.Action) bool {
 	return false
 }
 
-// replacedResult is the answer to an action that was replaced: success, as if it had been carried
-// out and overtaken at once.
+// replacedResult returns the answer to an action that was replaced: success, as if it had been carried out and
+// overtaken at once.
 func replacedResult(a relay.Action) relay.Result {
 	if e, ok := a.(relay.Edit); ok {
 		return relay.Result{MessageID: e.Message}

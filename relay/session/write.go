@@ -10,13 +10,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/count"
 )
 
-// writeTime bounds the writing of one frame. A gateway's reader may be deaf for 30 s while its
-// socket still takes data; one whose socket takes nothing for that long is too slow.
+// writeTime bounds the writing of one frame. A gateway may stop reading for 30 s while its socket still takes data; one
+// whose socket takes nothing for that long is too slow.
 const writeTime = 30 * time.Second
 
 var errTooSlow = &Closed{Code: websocket.StatusTryAgainLater, Reason: "too slow"}
 
-// write sends what is in the outbox, one frame per message, until that is empty. ctx must not end.
+// write sends the frames in the outbox, one per message, until it is empty. ctx must not end.
 func (s *Session) write(ctx context.Context) {
 	for {
 		frame, ok := s.out.next()
@@ -34,8 +34,7 @@ func (s *Session) write(ctx context.Context) {
 	}
 }
 
-// tooSlow ends a session whose gateway does not read. Run closes the socket, and with it the
-// write in progress.
+// tooSlow ends a session whose gateway does not read. Run closes the socket, and with it the write in progress.
 func (s *Session) tooSlow() {
 	if s.endWith(errTooSlow) {
 		s.o.Count(count.SessionSlow)

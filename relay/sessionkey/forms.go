@@ -6,7 +6,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Forms are the keys that gateways may compute for an event from src, each once, the default first: one per
+// Forms returns the keys that gateways may compute for an event from src, each once, the default first: one per
 // combination of settings that makes a difference; those with src's profile, if it has one, are the last.
 func Forms(src relay.Source) (out []relay.SessionKey) {
 	profiles := []string{"", src.Profile}
@@ -48,9 +48,9 @@ func seen(src relay.Source) []relay.Source {
 	return out
 }
 
-// Forwarded are the keys that gateways of any age may compute for an event from src which they were given as a
-// forward of the network's own request, beside those of Forms: gateways of June and July see a channel of the
-// platform "relay" in it, later ones a group, and the newest a thread, too.
+// Forwarded returns the keys that gateways of any age may compute for an event from src which they were given as a
+// forward of the network's own request, beside those of Forms: gateways of June and July see a channel of the platform
+// "relay" in it, later ones a group, and the newest a thread, too.
 func Forwarded(src relay.Source) (out []relay.SessionKey) {
 	native := Forms(src)
 	asGroup := src

@@ -6,7 +6,7 @@
 // Invariants:
 //
 //  1. The key depends on ids and types only, never on a name or a topic.
-//  2. A Discord guild is not part of it: channel ids are unique without one.
+//  2. The key does not contain the Discord guild: channel ids are unique without it.
 //  3. Ids are joined as they are; a colon inside an id is not escaped.
 package sessionkey
 
@@ -20,7 +20,7 @@ import (
 // Options are the gateway's own settings, which it tells nobody. The zero value is the
 // gateway's default.
 type Options struct {
-	// Profile is the profile of a gateway that runs several; empty and "default" are "main".
+	// Profile is the profile, for a gateway that runs several; empty and "default" are "main".
 	Profile string
 	// SharedGroups: one session for all members of a group (group_sessions_per_user = false).
 	SharedGroups bool
@@ -59,7 +59,7 @@ func Build(src relay.Source, o Options) relay.SessionKey {
 		if src.Platform == whatsapp {
 			chat = canonicalWhatsApp(chat)
 		}
-		if chat == "" { // whoever wrote stands for the chat
+		if chat == "" { // the author stands for the chat
 			chat = participant
 		}
 		participant = ""
@@ -72,8 +72,8 @@ func Build(src relay.Source, o Options) relay.SessionKey {
 	return relay.SessionKey(strings.Join(parts, ":"))
 }
 
-// canonicalWhatsApp reduces a WhatsApp id to its number: "+1555:7@s.whatsapp.net" is 1555. A
-// gateway whose bridge knows that two numbers are one person goes further; we cannot.
+// canonicalWhatsApp reduces a WhatsApp id to its number: "+1555:7@s.whatsapp.net" is 1555. A gateway whose bridge knows
+// that two numbers belong to one person joins them; we cannot.
 func canonicalWhatsApp(id string) string {
 	number := strings.Replace(strings.TrimSpace(id), "+", "", 1)
 	number, _, _ = strings.Cut(number, ":")

@@ -7,7 +7,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// file is what is looked at.
+// file is the file that is examined.
 type file struct {
 	r    io.ReaderAt
 	size int64
@@ -43,5 +43,5 @@ var (
 	le64 = binary.LittleEndian.Uint64
 )
 
-// octets is the type of what nothing is known about.
+// octets is the type of a file about which nothing is known.
 const octets = "application/octet-stream"

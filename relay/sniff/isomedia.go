@@ -47,8 +47,8 @@ func (f file) onlySound() bool {
 	return sound && !film
 }
 
-// boxes calls do with the beginning of what each box at the end of the path holds, between two places. left is how many boxes
-// may still be looked at.
+// boxes calls do with the beginning of the content of each box at the end of the path, between two positions. left is
+// how many boxes may still be looked at.
 func (f file) boxes(left *int, from, to int64, path []string, do func(at int64)) {
 	for ; *left > 0 && to-from >= 8; *left-- {
 		b := f.at(from, 16)

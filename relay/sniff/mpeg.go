@@ -46,7 +46,7 @@ func (f file) mpegAudio(head []byte) (relay.FileFacts, bool) {
 	return relay.FileFacts{}, false
 }
 
-// adtsFrame is the length of the AAC frame that b begins; 0: it begins none.
+// adtsFrame returns the length of the AAC frame at the beginning of b; 0: there is none.
 func adtsFrame(b []byte) int64 {
 	if len(b) < 7 || b[0] != 0xff || b[1]&0xf6 != 0xf0 {
 		return 0
@@ -67,7 +67,7 @@ var bitrates = [2][16]int64{
 // rates are the samples a second of MPEG 1; MPEG 2 has half of them, 2.5 a quarter.
 var rates = [4]int64{44100, 48000, 32000, 0}
 
-// mp3Frame is the length of the layer III frame that b begins; 0: it begins none.
+// mp3Frame returns the length of the layer III frame at the beginning of b; 0: there is none.
 func mp3Frame(b []byte) int64 {
 	if len(b) < 4 || b[0] != 0xff || b[1]&0xe0 != 0xe0 || b[1]>>1&3 != 1 {
 		return 0

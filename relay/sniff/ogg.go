@@ -11,11 +11,12 @@ const (
 	oggHeader  = 27                 // bytes before a page's segment table
 	oggMaxPage = 27 + 255 + 255*255 // bytes of the largest page: the last page's header is not further from the end
 	opusRate   = 48000              // granules of Opus a second, whatever the rate of the recording
-	// maxPlay is the longest duration that is believed. Even at its lowest rate, Opus fits no more into the largest file.
+	// maxPlay is the longest duration that is believed. Even at its lowest rate, Opus fits no more into the largest
+	// file.
 	maxPlay = 240 * time.Hour
 )
 
-// ogg tells an Ogg file by its first page, which says what it holds.
+// ogg identifies an Ogg file by its first page, which names its content.
 func (f file) ogg(head []byte) (relay.FileFacts, bool) {
 	if len(head) < oggHeader || string(head[:5]) != "OggS\x00" {
 		return relay.FileFacts{}, false
@@ -34,7 +35,8 @@ func (f file) ogg(head []byte) (relay.FileFacts, bool) {
 	return audio(relay.FormatOgg, "audio/ogg", ".ogg"), true
 }
 
-// opusPlays is how long a stream plays: its last page's granule, less what a player skips at the beginning.
+// opusPlays returns how long a stream plays: its last page's granule, minus the part at the beginning that a player
+// skips.
 func (f file) opusPlays(serial uint32, skip uint64) time.Duration {
 	from := max(0, f.size-oggMaxPage)
 	tail := f.at(from, oggMaxPage)

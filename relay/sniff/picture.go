@@ -39,7 +39,7 @@ func (f file) picture(head []byte) (relay.FileFacts, bool) {
 	return facts, true
 }
 
-// jpegSize is the size that the frame header names, which may stand far behind: metadata comes first.
+// jpegSize returns the size that the frame header names, which may stand far behind: metadata comes first.
 func (f file) jpegSize() (w, h uint32) {
 	off := int64(2)
 	for range maxSegments {
@@ -67,7 +67,7 @@ func (f file) jpegSize() (w, h uint32) {
 	return 0, 0
 }
 
-// webpSize is the size in the first chunk, of which there are three kinds.
+// webpSize returns the size in the first chunk, of which there are three kinds.
 func webpSize(chunk []byte) (w, h uint32) {
 	if len(chunk) < 18 {
 		return 0, 0

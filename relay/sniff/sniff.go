@@ -1,9 +1,9 @@
-// Package sniff tells what a file is from its bytes: format, MIME type, extension, kind, how long Ogg Opus plays, and the
-// size of a picture. It does not decode: of a picture it reads a few header bytes, and what follows them may be broken.
+// Package sniff tells what a file is from its bytes: format, MIME type, extension, kind, how long Ogg Opus plays, and
+// the size of a picture. It does not decode: it reads a few header bytes of a picture, and the rest may be broken.
 //
 // Invariants:
 //
-//  1. Names decide nothing, nor does what a network or a gateway says.
+//  1. Neither names nor statements of a network or a gateway decide anything.
 //  2. It reads a bounded number of bytes at a bounded number of places, whatever the file says of itself.
 //  3. TypePhoto is JPEG, PNG, GIF and WebP only: models take no other pictures.
 //  4. Ogg is .ogg, never .oga, unless it holds a picture: gateways refuse to transcribe the other.
@@ -16,10 +16,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// headBytes is how much of a file's beginning is looked at for its format and whether it is text.
+// headBytes is how many bytes at the beginning of a file are examined for its format and for whether it is text.
 const headBytes = 8 << 10
 
-// Of are the facts of a file of size bytes. What cannot be read is unknown: an error of r makes it FormatOther at worst.
+// Of returns the facts of a file of size bytes. Unreadable parts count as unknown: at worst an error of r makes it
+// FormatOther.
 func Of(r io.ReaderAt, size int64) relay.FileFacts {
 	f := file{r, size}
 	head := f.at(0, headBytes)

@@ -12,21 +12,21 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// maxBearer bounds what is decoded at all, in bytes. A bearer with the longest gateway id and the
-// longest number has less than 300.
+// maxBearer is the longest bearer that is decoded, in bytes. A bearer with the longest gateway id and the longest
+// number has less than 300.
 const maxBearer = 512
 
-// claim is what a bearer says. Nothing of it is proved before its mac is checked.
+// claim is the content of a bearer. Nothing in it is proved before its mac is checked.
 type claim struct {
 	gateway relay.GatewayID
 	exp     int64  // Unix seconds; 0 means never
-	signed  string // "gateway:exp", what the mac is over
+	signed  string // "gateway:exp", the text that the mac covers
 	mac     []byte // sha256.Size bytes
 }
 
-// Mint is the bearer of gateway g under secret, good until exp; the zero time means for ever. It is for the
-// demo's and the tests' gateways. The form is the contract's: base64url without padding of "g:exp:mac", the
-// mac in lower-case hexadecimal, HMAC-SHA256 with the secret's text as the key.
+// Mint returns a bearer of gateway g under secret, valid until exp; the zero time means for ever. It is for the demo's
+// and the tests' gateways. The form is the contract's: base64url without padding of "g:exp:mac", the mac in lower-case
+// hexadecimal, HMAC-SHA256 with the secret's text as the key.
 func Mint(g relay.GatewayID, secret relay.Secret, exp time.Time) string {
 	var unix int64
 	if !exp.IsZero() {

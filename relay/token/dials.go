@@ -10,8 +10,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Dials is how a gateway was dialled for since the server started. An address with too many failures is answered before
-// anything is counted here.
+// Dials counts the dials in the name of a gateway since the server started. An address with too many failures is
+// answered before anything is counted here.
 type Dials struct {
 	Refused     int        // with a secret that is not its own, since the last good dial; by anybody who knows its id
 	Since, Last time.Time  // the first and the last of these
@@ -19,16 +19,16 @@ type Dials struct {
 	Came        netip.Addr // of the last good dial; the zero Addr: there was none
 }
 
-// maxDials is how many gateways' dials are remembered: more than one machine serves.
+// maxDials is for how many gateways dials are remembered: more than one machine serves.
 const maxDials = 4096
 
-// dials is what is remembered, of gateways that exist. The zero value is ready.
+// dials remembers the dials of existing gateways. The zero value is ready.
 type dials struct {
 	mu sync.Mutex // guards the map
 	of map[relay.GatewayID]Dials
 }
 
-// note changes what is remembered of g. When there is no room for another gateway, somebody is forgotten.
+// note changes the record of g. If there is no room for another gateway, one is forgotten.
 func (d *dials) note(g relay.GatewayID, change func(*Dials)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -46,15 +46,15 @@ func (d *dials) note(g relay.GatewayID, change func(*Dials)) {
 	d.of[g] = one
 }
 
-// Dials is how g was dialled for since the start.
+// Dials returns the dials in the name of g since the start.
 func (a *Authority) Dials(g relay.GatewayID) Dials {
 	a.dials.mu.Lock()
 	defer a.dials.mu.Unlock()
 	return a.dials.of[g]
 }
 
-// Refused remembers that a dial with this bearer was refused, if it names a gateway that exists. Call it when the caller
-// has the answer, so that its time does not tell whether there is such a gateway.
+// Refused remembers that a dial with this bearer was refused, if it names an existing gateway. It is called after the
+// caller got the answer, so that the time of the answer does not tell whether there is such a gateway.
 func (a *Authority) Refused(ctx context.Context, bearer string, from netip.Addr) {
 	c, ok := parse(bearer)
 	if !ok {

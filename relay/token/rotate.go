@@ -19,8 +19,7 @@ const overlap = 24 * time.Hour
 // ErrRevoked: the gateway is revoked, so it cannot get a new secret; it has to be enrolled again.
 var ErrRevoked = errors.New("gateway is revoked")
 
-// Credentials are what a gateway must be told once. Both are 64 small letters and digits, the
-// first a letter.
+// Credentials are what a gateway must be told once. Both are 64 small letters and digits, the first a letter.
 type Credentials struct {
 	Secret      relay.Secret
 	DeliveryKey relay.Secret
@@ -47,12 +46,12 @@ func (a *Authority) Rotate(ctx context.Context, row *audit.Entry, g relay.Gatewa
 type Newest struct {
 	Secret    relay.Secret
 	CreatedAt time.Time
-	// OldUntil is when an older secret ends that is still live, so that nobody has come with this one yet; zero: none is.
+	// OldUntil is when an older live secret ends, while nobody has come with this one yet; zero: there is none.
 	OldUntil time.Time
 }
 
-// Newest is the newest secret of gateway g, if it was made less than within ago, and otherwise a
-// new one, as Rotate makes it. Only a new one leaves row. Calls at the same time get the same. Errors are those of Rotate.
+// Newest returns the newest secret of gateway g, if it was made less than within ago, and otherwise a new one, as
+// Rotate makes it. Only a new one leaves row. Calls at the same time get the same. Errors are those of Rotate.
 func (a *Authority) Newest(ctx context.Context, row *audit.Entry, g relay.GatewayID, within time.Duration) (Newest, error) {
 	now := a.now()
 	n := Newest{Secret: randomSecret(), CreatedAt: now}
@@ -88,7 +87,7 @@ func (a *Authority) Newest(ctx context.Context, row *audit.Entry, g relay.Gatewa
 	return n, nil
 }
 
-// OldUntil is when the older of a gateway's live secrets ends; zero: there is one at most, or none.
+// OldUntil returns when the older of a gateway's live secrets ends; zero: there is at most one.
 func OldUntil(g store.Gateway, now time.Time) time.Time {
 	if live := liveSecrets(g, now); len(live) > 1 {
 		return live[0].ExpiresAt
@@ -115,8 +114,7 @@ func (a *Authority) Used(ctx context.Context, p Peer, from netip.Addr) error {
 	return nil
 }
 
-// DeliveryKey is the delivery key of gateway g. Errors: store.ErrNotFound, or trouble with the
-// store or the vault.
+// DeliveryKey returns the delivery key of gateway g. Errors: store.ErrNotFound, or trouble with the store or the vault.
 func (a *Authority) DeliveryKey(ctx context.Context, g relay.GatewayID) (relay.Secret, error) {
 	rec, err := store.Only(a.db.Gateways(ctx, g))
 	var key relay.Secret
@@ -134,7 +132,7 @@ func (a *Authority) sealSecret(g relay.GatewayID, secret relay.Secret, now time.
 	return store.GatewaySecret{ID: id, Sealed: a.seal.Seal(bucket, secretKey(g, id), secret), CreatedAt: now}
 }
 
-// position is where the secret stands in the record, oldest first; -1 when it is gone.
+// position returns the index of the secret in the record, oldest first; -1 if it is gone.
 func position(g store.Gateway, id string) int {
 	return slices.IndexFunc(g.Secrets, func(s store.GatewaySecret) bool { return s.ID == id })
 }

@@ -29,17 +29,17 @@ const (
 	skew = 60 * time.Second
 	// maxLive is how many secrets of one gateway can be live.
 	maxLive = 2
-	// bucket is where the sealed secrets belong, for the seal.
+	// bucket is the bucket of the sealed secrets, for the seal.
 	bucket = "gateways"
 )
 
-// Sealer seals secrets for the place they are stored at. *vault.Vault satisfies it.
+// Sealer seals secrets for the place they are stored at. *vault.Vault implements it.
 type Sealer interface {
 	Seal(bucket, key string, plain relay.Secret) []byte
 	Unseal(bucket, key string, sealed []byte) (relay.Secret, error)
 }
 
-// Peer is who a bearer belongs to, from the stored record.
+// Peer is the owner of a bearer, from the stored record.
 type Peer struct {
 	Gateway  relay.GatewayID
 	Instance relay.InstanceID
@@ -48,15 +48,14 @@ type Peer struct {
 	SecretID string
 }
 
-// Verdict is what a bearer is worth.
+// Verdict is the result of verifying a bearer.
 type Verdict string
 
 const (
 	// Unauthorized is the zero value: missing, malformed, unknown, wrong or revoked. Over a socket
 	// it is close code 4401, which switches gateways off for good.
 	Unauthorized Verdict = ""
-	// Expired is a bearer by a live secret whose time is over: a clock that goes wrong, mostly.
-	// Never answer it with 4401.
+	// Expired is an expired bearer with a live secret: mostly the sign of a wrong clock. Never answer it with 4401.
 	Expired Verdict = "expired"
 	// Valid is a bearer to act upon.
 	Valid Verdict = "valid"
@@ -81,8 +80,8 @@ func NewAuthority(db *store.DB, s Sealer, now func() time.Time) *Authority {
 	return &Authority{db: db, seal: s, now: now, decoy: s.Seal(bucket, decoyKey, randomSecret())}
 }
 
-// Verify says what bearer is worth, which may be empty. Peer is set with Valid, and with Expired so that a log
-// can name who has a wrong clock. An error says nothing about the bearer.
+// Verify verifies a bearer, which may be empty. Peer is set with Valid, and with Expired so that a log can name the
+// gateway with the wrong clock. An error says nothing about the bearer.
 func (a *Authority) Verify(ctx context.Context, bearer string) (Peer, Verdict, error) {
 	c, ok := parse(bearer)
 	if !ok {
@@ -107,9 +106,8 @@ func (a *Authority) Verify(ctx context.Context, bearer string) (Peer, Verdict, e
 	return p, Valid, nil
 }
 
-// match finds the live secret of g that made c. It looks at all of them, and at no fewer than
-// maxLive, so that its time tells neither how many there are nor which one fits. A secret that
-// does not unseal is an error only if no other fits.
+// match finds the live secret of g that made c. It always checks all of them, and at least maxLive, so that its time
+// tells neither how many there are nor which one fits. A secret that does not unseal is an error only if no other fits.
 func (a *Authority) match(g store.Gateway, c claim, now time.Time) (id string, ok bool, err error) {
 	secrets := liveSecrets(g, now)
 	var damaged error
@@ -133,7 +131,7 @@ func (a *Authority) match(g store.Gateway, c claim, now time.Time) (id string, o
 	return "", false, damaged
 }
 
-// liveSecrets are the secrets of g that count now, oldest first.
+// liveSecrets returns the secrets of g that count now, oldest first.
 func liveSecrets(g store.Gateway, now time.Time) []store.GatewaySecret {
 	if g.Revoked {
 		return nil
@@ -152,7 +150,7 @@ func liveSecrets(g store.Gateway, now time.Time) []store.GatewaySecret {
 func secretKey(g relay.GatewayID, id string) string { return string(g) + "/secret/" + id }
 func deliveryKey(g relay.GatewayID) string          { return string(g) + "/delivery" }
 
-// Sealed are the places of what is sealed in gateways' records, for who seals them anew.
+// Sealed returns the places of the sealed values in gateways' records, for sealing them anew.
 func Sealed() rekey.Kind {
 	return rekey.Records(store.BucketGateways, false, func(g *store.Gateway) (all []rekey.Value) {
 		for i := range g.Secrets {
@@ -165,11 +163,11 @@ func Sealed() rekey.Kind {
 	})
 }
 
-// Unknown is a secret that nobody is told: it stands where one was that cannot be read any more.
+// Unknown returns a secret that nobody is told: it stands where one was that cannot be read any more.
 func Unknown() relay.Secret { return randomSecret() }
 
-// secretLen is how long the contract's secrets are. They are text (wire.md 2.2).
+// secretLen is the length of the contract's secrets. They are text (wire.md 2.2).
 const secretLen = 64
 
-// randomSecret is a secret of more than 256 random bits.
+// randomSecret returns a secret of more than 256 random bits.
 func randomSecret() relay.Secret { return relay.NewSecret([]byte(relay.RandomText(secretLen))) }

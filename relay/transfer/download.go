@@ -19,8 +19,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 )
 
-// A file is sent in pieces. Every lookEvery it is seen whether something of one has left. Over TLS, which is broken by a
-// write that left in part, all of a piece leaves within readSilence.
+// A file is sent in pieces. Every lookEvery the code checks whether any of a piece has left. Over TLS, which a partial
+// write breaks, a whole piece leaves within readSilence.
 const (
 	piece     = 256 << 10 // bytes
 	tlsPiece  = 16 << 10  // bytes
@@ -57,7 +57,7 @@ func (t *Transfers) download(c *call) {
 	t.files.Served(c.peer.Instance)
 }
 
-// send writes the answer with the file f. An error says that not all of it left.
+// send writes the answer with the file f. An error says that some of it did not leave.
 func (c *call) send(f relay.File) error {
 	h := c.w.Header()
 	h.Set("Content-Length", strconv.FormatInt(f.Size, 10))

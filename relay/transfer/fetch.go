@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// fetchTime is how long a file may take to come from elsewhere, with all redirects.
+	// fetchTime is how long a file may take to arrive from elsewhere, with all redirects.
 	fetchTime    = 10 * time.Second
 	maxRedirects = 3
 )
@@ -31,7 +31,7 @@ var (
 // redirect says whether the next request of a chain may be made. The transport judges its address.
 func redirect(r *http.Request, via []*http.Request) error {
 	r.Header.Del("Referer")                    // the former address may be a credential
-	r.URL.Fragment, r.URL.RawFragment = "", "" // no server is told it, and the guard lets none pass
+	r.URL.Fragment, r.URL.RawFragment = "", "" // it is not sent to servers, and the guard refuses addresses with one
 	switch {
 	case len(via) > maxRedirects:
 		return errRedirects
@@ -41,14 +41,14 @@ func redirect(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// fetched is what came.
+// fetched is the result of a fetch.
 type fetched struct {
 	size int64
 	path string // in the address of the last redirect
 }
 
-// get fetches what is at an address into what open gives for its size, or for the largest if nobody says one. Errors are
-// *relay.ActionError, and say no address.
+// get fetches the file at an address into the sink that open returns for its size, or for the largest size if the
+// server names none. Errors are *relay.ActionError, and do not contain the address.
 func (f *Finder) get(ctx context.Context, address string, open func(size int64) (*sink, error)) (got fetched, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
@@ -96,7 +96,7 @@ func (f *Finder) get(ctx context.Context, address string, open func(size int64) 
 	return got, nil
 }
 
-// sink tells its place what comes, and remembers why it could not be written to.
+// sink tells its place that bytes arrive, and remembers why it could not be written to.
 type sink struct {
 	w     io.Writer
 	place *fair.Place
@@ -110,8 +110,8 @@ func (s *sink) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// notFetched is why a request brought nothing, in words that say no address. What the far side wrote may stand in err,
-// and so does the address: neither goes on.
+// notFetched returns why a request failed, in words without the address. err may contain the address and the server's
+// text: neither is passed on.
 func notFetched(err error) error {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return refused(tooLarge, nil)

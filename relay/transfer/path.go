@@ -8,7 +8,7 @@ import (
 
 const route = relay.MediaPath
 
-// notFound is what everybody reads of a file that they cannot have.
+// notFound is the text for every file that the reader cannot have.
 const notFound = "not found"
 
 // parseID reads the id of a file: 32 hexadecimal digits, lower case, spelled as they are.
@@ -24,8 +24,8 @@ func parseID(s string) (relay.MediaID, bool) {
 	return relay.MediaID(s), true
 }
 
-// pathID is the id in the path of a file's address as a gateway makes it. A proxy may have served the gateway below a
-// prefix, which is then in front.
+// pathID returns the id in the path of a file's address as a gateway makes it. A proxy may have served the gateway
+// below a prefix, which is then in front.
 func pathID(path string) (relay.MediaID, bool) {
 	i := strings.LastIndex(path, route+"/")
 	if i < 0 {

@@ -18,14 +18,14 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/sniff"
 )
 
-// Shelf is where a Finder looks for files, and keeps those it fetched; *media.Keeper is one.
+// Shelf is where a Finder looks for files, and keeps those that it fetched. *media.Keeper implements it.
 type Shelf interface {
 	// Open opens a file that the instance may read; see Files.
 	Open(ctx context.Context, i relay.InstanceID, id relay.MediaID) (f relay.File, done func(), err error)
 	// Temp makes an empty file that may grow to size, and is gone after done, which is never nil. Without room for it, the
 	// error is media.ErrNoSpace.
 	Temp(ctx context.Context, of fair.Owner, size int64) (f *os.File, done func(), err error)
-	// Owner is whose share the instance's files count against.
+	// Owner returns the owner whose share the instance's files count against.
 	Owner(ctx context.Context, i relay.InstanceID) fair.Owner
 }
 
@@ -36,10 +36,10 @@ type Finder struct {
 	guard  *guard.Guard
 	client *http.Client // that asks others, through guard
 	count  func(count.Counter)
-	places *fair.Places // of fetches
+	places *fair.Places // for fetches
 }
 
-// NewFinder makes a finder. g is what it asks others through, and lets them send as much as a file may have.
+// NewFinder makes a finder. It makes its requests through g, whose answers may be as large as a file.
 func NewFinder(shelf Shelf, g *guard.Guard, tell func(count.Counter)) *Finder {
 	return &Finder{
 		shelf: shelf, guard: g, client: &http.Client{Transport: g.Transport(), CheckRedirect: redirect}, count: tell,
@@ -47,9 +47,8 @@ func NewFinder(shelf Shelf, g *guard.Guard, tell func(count.Counter)) *Finder {
 	}
 }
 
-// Source is the file at an address: one of ours that the instance may read, or what a server elsewhere has there. name is
-// what it is to be called; empty: as it is called there. done lets go of it, and is never nil. Errors are
-// *relay.ActionError, not sent.
+// Source returns the file at an address: one of ours that the instance may read, or one on a server elsewhere. name is
+// its new name; empty: its name there. done releases it, and is never nil. Errors are *relay.ActionError, not sent.
 func (f *Finder) Source(ctx context.Context, i relay.InstanceID, address, name string) (relay.File, func(), error) {
 	address, _, _ = strings.Cut(strings.TrimSpace(address), "#")
 	u, err := url.Parse(address)
@@ -116,12 +115,12 @@ func (f *Finder) outside(ctx context.Context, i relay.InstanceID, address, name 
 
 func nothing() {}
 
-// errNotFound is the answer to an address of ours where the instance finds no file.
+// errNotFound returns the error for an address of ours at which the instance finds no file.
 func errNotFound() *relay.ActionError {
 	return relay.Refused("media not found or expired", nil)
 }
 
-// refused is the answer when a file cannot be had. err says no address.
+// refused returns the answer when a file cannot be had. err says no address.
 func refused(why string, err error) *relay.ActionError {
 	return relay.Refused("media not fetched: "+why, err)
 }

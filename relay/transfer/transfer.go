@@ -1,19 +1,19 @@
-// Package transfer moves files between gateways and the store of files: a gateway's download of what came in an event
-// (GET /relay/media/{id}), its upload of what it wants to send (POST /relay/media), and the file behind the address that
-// a send_media names.
+// Package transfer moves files between gateways and the store of files: a gateway's download of an event's file (GET
+// /relay/media/{id}), its upload of a file to send (POST /relay/media), and the file at the address that a send_media
+// names.
 //
 // It stores nothing and knows no format: files are kept by Files, and told apart by it.
 //
 // Invariants:
 //
-//  1. A request is judged in one order: path, method, origin, credential, rate, size, place; only then is a body read
-//     or a file opened. Before the credential has verified, no more than the failures of its address is remembered.
+//  1. A request is checked in this order: path, method, origin, credential, rate, size, place; only then a body is read
+//     or a file opened. Before the credential is verified, only the failures of its address are remembered.
 //  2. Foreign, unknown, expired and malformed ids get one and the same answer. Nobody is redirected: gateways carry
 //     their bearer along.
-//  3. At most maxAll transfers run, and maxEach of an instance; who gets a place, and who is asked for it back, package fair
-//     says. One that is asked, has no progress, or takes longer than maxTime ends; nothing else ends one.
-//  4. A send_media's file is one that the instance may read, or comes through package guard; each redirect is judged as
-//     the first address was, and the network never fetches it for us.
+//  3. At most maxAll transfers run, and maxEach of an instance; package fair decides who gets a place, and who is asked
+//     for it back. A transfer ends early only if it is asked back, makes no progress, or takes longer than maxTime.
+//  4. The file of a send_media is one that the instance may read, or comes through package guard; each redirect is
+//     checked like the first address, and the network never fetches it for us.
 //  5. No address, name or content of a file is in an error or a log.
 package transfer
 
@@ -38,24 +38,24 @@ import (
 
 const (
 	maxAll  = 16 // transfers at once
-	maxEach = 4  // of them of one instance
-	// placeTime is how long a transfer waits for its place: longer than it takes to see that others are slow.
+	maxEach = 4  // of one instance
+	// placeTime is how long a transfer waits for its place: longer than it takes to find out that others are slow.
 	placeTime = 12 * time.Second
 	// maxTime is how long a transfer may take once it has its place.
 	maxTime = 5 * time.Minute
 	// sendSilence and readSilence end a transfer in which no byte moved for so long.
 	readSilence = 30 * time.Second // of a gateway that downloads: its own bound for a read
-	sendSilence = 10 * time.Second // of one that uploads
+	sendSilence = 10 * time.Second // of an upload
 	// A gateway may upload uploadBurst files at once, and uploadRate a second after that: 60 a minute.
 	uploadRate, uploadBurst = 1, 60
 )
 
-// Files keeps the files; *media.Keeper has it. All methods: any goroutine.
+// Files keeps the files; *media.Keeper has it. Its methods may be called from any goroutine.
 type Files interface {
-	// Open opens a file that the instance may read. Otherwise, and if nobody has such a file, the error is
-	// media.ErrNoFile. The caller calls done when it needs the content no more.
+	// Open opens a file that the instance may read. If it may not, or nobody has such a file, the error is
+	// media.ErrNoFile. The caller calls done when it no longer needs the content.
 	Open(ctx context.Context, i relay.InstanceID, id relay.MediaID) (f relay.File, done func(), err error)
-	// Put keeps what body has as a new file of the instance's. declared is its size, -1 if that is not known.
+	// Put keeps the content of body as a new file of the instance. declared is its size; -1: not known.
 	Put(ctx context.Context, i relay.InstanceID, name string, declared int64, body io.Reader) (id relay.MediaID, size int64, err error)
 	// Served says that the instance got a whole file.
 	Served(i relay.InstanceID)
@@ -64,11 +64,11 @@ type Files interface {
 // Options are the settings; the zero value means the defaults.
 type Options struct {
 	Log *slog.Logger // nil means discard
-	// Failures are the failed credentials per address, shared with the upgrade; nil means a count of its own.
+	// Failures counts failed credentials per address. It is shared with the upgrade; nil means a count of its own.
 	Failures *limits.Failures
 	Now      func() time.Time    // the clock of the limits; nil means time.Now
 	Count    func(count.Counter) // nil: nobody counts
-	// Used is told of each gateway whose credential verified here; nil: nobody is.
+	// Used is called for each gateway whose credential was verified here; nil: nobody wants to know.
 	Used func(ctx context.Context, g relay.GatewayID)
 }
 
@@ -111,16 +111,16 @@ func (t *Transfers) Routes() []routes.Route {
 	}
 }
 
-// call is one request of a gateway whose credential has verified.
+// call is one request of a gateway whose credential was verified.
 type call struct {
 	*http.Request
 	w    http.ResponseWriter
 	conn *http.ResponseController
 	peer token.Peer
-	// Once it has its place, whose context is its own then.
+	// Set once it has its place, whose context it then uses.
 	place *fair.Place
 	end   time.Time     // when its time is up
-	cut   chan struct{} // closed once what was asked back moves no more
+	cut   chan struct{} // closed once a transfer that was asked back has stopped
 }
 
 // serve lets verified gateways in to do.
@@ -157,7 +157,8 @@ func (t *Transfers) stranger(w http.ResponseWriter, from netip.Addr, verdict tok
 	routes.Refuse(w, http.StatusUnauthorized, "unauthorized")
 }
 
-// begin waits for the call's place, from where on its own times hold instead of the route's. It answers if there is none.
+// begin waits for the call's place; from then on its own times hold instead of the route's. If there is no place, it
+// sends the answer.
 func (t *Transfers) begin(c *call) (leave func(), ok bool) {
 	now := time.Now()
 	_ = c.conn.SetReadDeadline(now.Add(placeTime + sendSilence)) // a connection without deadlines is a test's
@@ -192,10 +193,10 @@ func (t *Transfers) busy(c *call, why string) {
 	c.refuse(http.StatusServiceUnavailable, why)
 }
 
-// isAskedBack reports whether the place is asked back whose context that is.
+// isAskedBack reports whether the place of that context was asked back.
 func isAskedBack(hold context.Context) bool { return errors.Is(context.Cause(hold), fair.ErrAskedBack) }
 
-// soon is when a call ends in which nothing moves any more.
+// soon returns when a call ends in which nothing moves any more.
 func (c *call) soon(silence time.Duration) time.Time {
 	if at := time.Now().Add(silence); at.Before(c.end) {
 		return at
@@ -212,7 +213,7 @@ func (c *call) answer(status int, body any) {
 // refuse is answer with an error.
 func (c *call) refuse(status int, text string) { c.answer(status, map[string]string{"error": text}) }
 
-// failed answers with trouble of ours.
+// failed answers with an internal error.
 func (t *Transfers) failed(c *call, err error) {
 	level := slog.LevelWarn
 	if c.Context().Err() != nil || errors.Is(err, context.Canceled) { // the gateway hung up

@@ -55,11 +55,11 @@ func (t *Transfers) upload(c *call) {
 	}
 }
 
-// What a gateway reads when its file is not taken.
+// The texts for a gateway whose file is not accepted.
 const (
 	tooLarge = "larger than 25 MiB"
 	empty    = "the body is empty"
-	// askedBack is also what it reads of a file that it wants to have fetched.
+	// askedBack is also the text for a file that the gateway wants to have fetched.
 	askedBack = "others waited while it came"
 )
 
@@ -69,7 +69,7 @@ type uploaded struct {
 	Size int64         `json:"size"`
 }
 
-// body is an upload's body, of which each read must bring something in time.
+// body is an upload's body. Each read must bring something in time.
 type body struct {
 	c   *call
 	err error // why it ended; nil: at its end, or not yet
@@ -84,7 +84,7 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.c.Body.Read(p)
 	b.c.place.Moved(n)
 	switch {
-	case err == io.EOF: // what is still to do is no reason to end the request
+	case err == io.EOF: // the remaining work is no reason to end the request
 		b.c.place.Settle()
 		_ = b.c.conn.SetReadDeadline(b.c.end.Add(time.Minute))
 	case err != nil: // the deadline stays: nobody waits for the rest

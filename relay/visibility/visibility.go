@@ -1,7 +1,7 @@
-// Package visibility remembers who can see which chat, by the platforms' word. What cannot be learned counts as no.
+// Package visibility remembers who can see which chat, as the platforms say. If it cannot be learned, it counts as no.
 //
-// A person's own message in a shared chat proves for a minute that they see it, for what is done there too: where Telegram
-// hides who is a member, nobody could be answered otherwise.
+// A person's own message in a shared chat proves for a minute that they see it, also for actions there: where Telegram
+// hides the members, nobody could be answered otherwise.
 package visibility
 
 import (
@@ -23,13 +23,13 @@ const (
 	Within = 10 * time.Second
 	// Retry is the pause before a question that failed is put again.
 	Retry = time.Second
-	// Unknown is how long a fact that could not be had counts as no, without being asked for again.
+	// Unknown is how long a fact that could not be had counts as no, without another question.
 	Unknown = 30 * time.Second
 	// maxVisible bounds the cache; when it is full it starts over.
 	maxVisible = 10_000
 )
 
-// Cache is what the platforms said of late. The zero value knows nothing. Its methods may be called from any goroutine.
+// Cache holds the platforms' recent answers. The zero value is empty. Its methods may be called from any goroutine.
 type Cache struct {
 	mu    sync.Mutex // guards the fields below
 	known map[Of]fact
@@ -52,7 +52,7 @@ type fact struct {
 	until  time.Time
 }
 
-// Get is what is known without asking.
+// Get returns the cached answer.
 func (c *Cache) Get(key Of) (sees, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,7 +108,7 @@ func (c *Cache) Ask(ctx context.Context, p platforms.Bot, key Of, until time.Tim
 func (c *Cache) Observe(key Of, at time.Time) {
 	now := time.Now()
 	if at.After(now) {
-		at = now // their clock is ahead of ours
+		at = now // the network's clock is ahead of ours
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

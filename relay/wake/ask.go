@@ -12,7 +12,7 @@ import (
 type Asked struct {
 	NoURL bool      // the instance has no wake URL
 	Rests time.Time // it has quiet hours until then; zero: it has none now
-	Since time.Time // the newest poke began then, less than a cooldown ago; zero: there was none
+	Since time.Time // when the newest poke began, less than a cooldown ago; zero: there was none
 }
 
 // Ask requests a poke for an instance that is not connected, even if no entry waits for it. It does not wait for the poke.

@@ -7,12 +7,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Poke is how one request to a wake URL went. It does not say the URL, which may carry a token.
+// Poke is the result of one request to a wake URL. It omits the URL, which may contain a token.
 type Poke struct {
 	At     time.Time `json:"at"`               // when it ended
 	Woken  bool      `json:"woken"`            // the URL answered with a status below 400
 	Status int       `json:"status,omitempty"` // of the answer; 0: there was none
-	Reason string    `json:"reason,omitempty"` // why there was none
+	Reason string    `json:"reason,omitempty"` // why there was no answer
 }
 
 // String says how it went, without the time.
@@ -26,7 +26,8 @@ func (p Poke) String() string {
 	return fmt.Sprintf("failed: answered with status %d", p.Status)
 }
 
-// Last is how the newest poke of an instance since the start went; nil: there was none. Any goroutine.
+// Last returns the result of an instance's newest poke since the start; nil: there was none. It may be called from any
+// goroutine.
 func (w *Waker) Last(i relay.InstanceID) *Poke {
 	w.mu.Lock()
 	defer w.mu.Unlock()

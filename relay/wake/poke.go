@@ -25,7 +25,7 @@ func (w *Waker) consider(ctx context.Context, i relay.InstanceID) bool {
 	}
 
 	inst, entries, err := w.read(ctx, i)
-	connected := w.live.Awake(i) // last: whoever came while we read is not poked
+	connected := w.live.Awake(i) // checked last, so that a gateway that connected meanwhile is not poked
 	if err != nil && ctx.Err() == nil {
 		w.opts.Log.Warn("the waiting instance could not be read; it is looked at again later", "instance", i, "in", w.opts.Cooldown, "err", err)
 	}
@@ -63,7 +63,7 @@ func (w *Waker) consider(ctx context.Context, i relay.InstanceID) bool {
 	return !w.running.full()
 }
 
-// read is what the store says about an instance. One that is not there has nothing waiting.
+// read reads the instance from the store, and how many entries wait. An instance that does not exist has none.
 func (w *Waker) read(ctx context.Context, i relay.InstanceID) (store.Instance, int, error) {
 	inst, err := store.Only(w.db.Instances(ctx, i))
 	if errors.Is(err, store.ErrNotFound) {
@@ -119,7 +119,7 @@ func (w *Waker) poke(ctx context.Context, i relay.InstanceID, t *target, wakeURL
 	w.signal()
 }
 
-// send is one GET without a body. What is answered is not read.
+// send makes one GET without a body. It does not read the answer's body.
 func (w *Waker) send(ctx context.Context, wakeURL string) (status int, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, wakeURL, nil)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// share is whose requests a request counts among: those of its tenant to one host. Another tenant's to that host are a
-// share of their own.
+// share is the group of requests that share places: those of one tenant to one host. Another tenant's requests to that
+// host are a group of their own.
 type share struct {
 	tenant relay.TenantID
 	host   string // empty: the URL names none
@@ -42,7 +42,7 @@ func (p *places) add(s share, n int) {
 // full reports whether nobody has a place.
 func (p *places) full() bool { return p.tenants.Total() >= maxPokes }
 
-// open reports whether the share leaves a place for another request, if it is known whose that is.
+// open reports whether the share has a place for another request, if the share is known.
 func (p *places) open(s share) bool {
 	tenants, _ := p.tenants.Of(fair.Owner{Tenant: s.tenant})
 	return s == share{} || p.shares[s] < maxPerHost && tenants < maxPerTenant
@@ -65,8 +65,8 @@ func (w *Waker) learn(ctx context.Context, due []relay.InstanceID) {
 	}
 }
 
-// turn picks the instance to look at next. Its share has a place, its tenant has the fewest requests under way, and of
-// that tenant it has waited longest: due begins with the longest waiting. ok is false when no share has a place.
+// turn picks the instance to look at next: its share has a place, its tenant has the fewest requests under way, and of
+// that tenant it has waited longest, because due begins with the longest waiting. ok is false if no share has a place.
 func (w *Waker) turn(due []relay.InstanceID) (i relay.InstanceID, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

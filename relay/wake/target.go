@@ -32,8 +32,8 @@ func (t *target) came(cooldown time.Duration) {
 	t.soon(cooldown)
 }
 
-// later puts the next look off: to the next poke, but to no more than a cooldown from now, since
-// a session may come and go meanwhile.
+// later postpones the next look to the next poke, but by no more than a cooldown from now, since a session may come and
+// go in the meantime.
 func (t *target) later(now time.Time, cooldown time.Duration) {
 	t.look = now.Add(cooldown)
 	if t.next.After(now) && t.next.Before(t.look) {

@@ -1,19 +1,18 @@
 // Package wake pokes the wake URL of an instance that has entries waiting and no session, so
 // that whatever runs its gateway starts it.
 //
-// It does not deliver, and it does not decide what may be asked: the client it is given does
-// (relay/guard). What it knows is in memory; after a restart the store says who waits.
+// It does not deliver, and it does not decide which URLs may be requested: its client does (relay/guard). Its state is
+// in memory; after a restart the store says who waits.
 //
 // Invariants:
 //
-//  1. An instance is poked only while it is not connected, has no quiet hours, has a wake URL and has entries
-//     waiting, or somebody has asked for it: all of that is looked at again right before the request.
-//  2. Two pokes of one instance begin at least a cooldown apart. While nobody comes, the pause
-//     doubles, up to Options.Most; a session that came, or an entry that was appended since, cuts
-//     it back to what is left of the cooldown.
-//  3. At most maxPokes requests run at once, half of them for one tenant, and at most maxPerHost of a tenant's to
-//     one host: hosts that hang hold up no other host until they fill their tenant's half, and no other tenant.
-//     Where places lack, tenants take turns.
+//  1. An instance is poked only while it is not connected, has no quiet hours and has a wake URL, and entries wait for
+//     it or somebody has asked for it. All of that is checked again right before the request.
+//  2. Two pokes of one instance begin at least a cooldown apart. While no session comes, the pause doubles, up to
+//     Options.Most; a session that came, or an entry that was appended since, shortens it to the rest of the cooldown.
+//  3. At most maxPokes requests run at once, half of them for one tenant, and at most maxPerHost of a tenant's to one
+//     host. So hosts that hang hold up no other host until they fill their tenant's half, and no other tenant. When
+//     places are scarce, tenants take turns.
 //  4. A wake URL is in no log line and no error: it may carry a token.
 //  5. While nothing waits, nothing runs: no timer, no request, no look into the store.
 package wake
@@ -36,22 +35,22 @@ const (
 	maxPokes     = 64
 	maxPerTenant = maxPokes / 2 // thirty machines that are switched off, at ten seconds each, hold up no other
 	maxPerHost   = 2
-	// settle is how long after an entry came to a connected instance it is looked at: a gateway
-	// that said going_idle hangs up within ten seconds (wire.md 3.1.4).
+	// settle is how long after an entry came to a connected instance the instance is looked at: a gateway that sent
+	// going_idle hangs up within ten seconds (wire.md 3.1.4).
 	settle = 15 * time.Second
 )
 
-// Instances is the part of the store a waker needs. *store.DB satisfies it.
+// Instances is the part of the store a waker needs. *store.DB implements it.
 type Instances interface {
 	Instances(ctx context.Context, ids ...relay.InstanceID) ([]store.Instance, error)
 }
 
-// Lanes is the part of the store that knows what waits. *store.Lanes satisfies it.
+// Lanes is the part of the store that knows what waits. *store.Lanes implements it.
 type Lanes interface {
 	State(ctx context.Context, id relay.InstanceID) (store.Lane, error)
 }
 
-// Presence knows who is there. *hub.Hub satisfies it.
+// Presence knows who is there. *hub.Hub implements it.
 type Presence interface {
 	// Awake reports whether a session serves the instance now that did not go idle. It does not block.
 	Awake(id relay.InstanceID) bool
@@ -67,7 +66,7 @@ type Getter interface {
 type Options struct {
 	Cooldown time.Duration       // least time between two pokes of one instance; 0 means 60 s
 	Most     time.Duration       // most time between two while entries wait; 0 means 30 min, at least Cooldown
-	Count    func(count.Counter) // called for every poke; nil means not counted
+	Count    func(count.Counter) // called for every poke; nil: not counted
 	Log      *slog.Logger        // nil means discard
 }
 
@@ -171,7 +170,7 @@ func (w *Waker) Run(ctx context.Context) error {
 	}
 }
 
-// remember finds what was waiting at the start.
+// remember finds the instances with entries waiting at the start.
 func (w *Waker) remember(ctx context.Context) {
 	all, err := w.db.Instances(ctx)
 	if err != nil {
@@ -202,8 +201,8 @@ func (w *Waker) remember(ctx context.Context) {
 	}
 }
 
-// round looks at every instance that is due, as long as requests may begin, and returns when the
-// next one is due; ok is false when none is. Those passed over are looked at when a request ends.
+// round looks at every instance that is due, as long as requests may begin, and returns when the next one is due; ok is
+// false if none is. Instances that were passed over are looked at when a request ends.
 func (w *Waker) round(ctx context.Context) (next time.Time, ok bool) {
 	now := time.Now()
 	due := w.due(now)
@@ -225,7 +224,7 @@ func (w *Waker) round(ctx context.Context) (next time.Time, ok bool) {
 	return next, ok
 }
 
-// due are the instances to look at, the longest waiting first.
+// due returns the instances to look at, the longest waiting first.
 func (w *Waker) due(now time.Time) []relay.InstanceID {
 	w.mu.Lock()
 	defer w.mu.Unlock()

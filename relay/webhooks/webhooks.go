@@ -1,14 +1,14 @@
 // Package webhooks receives web hooks, the requests that chat networks make over HTTP. It finds the bot by the
 // path, reads the body within the bot's bounds, has the bot's platform judge the request, and writes the answer.
 //
-// It knows no network: who may call, and what was said, the platform knows. What a bot hands in takes the one
-// way of all events, through platforms.Inbox.
+// It knows no network: the platform knows who may call, and reads the call. Events from a bot take the usual way,
+// through platforms.Inbox.
 //
 // Invariants:
 //
-//  1. A request is judged in one order: path, method, size, then what the platform judges, the signature first.
-//  2. Whoever has not proved that they may call leaves nothing behind but a count and a line in the ring of refusals,
-//     learns nothing, and changes no bot's state.
+//  1. A request is checked in this order: path, method, size, and then by the platform, its signature first.
+//  2. A caller that has not proved who it is leaves only a count and a line in the ring of refusals, learns nothing,
+//     and changes no bot's state.
 //  3. No body, query or header is logged.
 //
 // Refusals have a ring of their own, beside that of verdicts, so that strangers cannot push verdicts out.
@@ -35,15 +35,16 @@ import (
 )
 
 const (
-	// smallBody is how much of a body is read of any number of callers at a time, in bytes: as many as the listener
-	// lets in, 1,024 strangers. Larger ones are read of so many at a time only, and so many of one address. A text
-	// message has at most 20 KiB, few have more than 2.
+	// smallBody is how many bytes of a body are read for any number of callers at a time: as many as the listener lets
+	// in, 1,024 strangers. Larger bodies are read for a limited number of callers only, in all and for one address. A
+	// text message has at most 20 KiB, and few have more than 2.
 	smallBody     = 16 << 10
 	maxLarge      = 32
 	maxLargeOfOne = 8
 	retryLarge    = 5 * time.Second
 	maxRefusals   = 200
-	// answerTime is for the body to come, the platform to judge it and store what it says, and the answer to be read.
+	// answerTime is the time for the body to arrive, for the platform to check it and store its events, and for the
+	// answer to be read.
 	answerTime = 50 * time.Second
 )
 
@@ -76,15 +77,15 @@ type hooked struct {
 	state State
 }
 
-// State is how the requests for a bot go.
+// State describes the requests for a bot.
 type State struct {
-	LastRequestAt time.Time // when the network called last, and proved it; zero: not since the start
+	LastRequestAt time.Time // when the network last made a proved call; zero: not since the start
 	Refused       uint64    // requests since the start
-	Unsigned      uint64    // requests since LastRequestAt whose signature was wrong
-	// Skew is that of the newest request since LastRequestAt whose time was too far from ours, see
+	Unsigned      uint64    // requests since LastRequestAt with a wrong signature
+	// Skew is the skew of the newest request since LastRequestAt whose time was too far from ours, see
 	// platforms.HookAnswer; 0: there was none.
 	Skew time.Duration
-	// Strayed: the newest request that was proved was for another recipient.
+	// Strayed: the newest proved request was for another recipient.
 	Strayed bool
 }
 
@@ -95,22 +96,22 @@ type Refusal struct {
 	Reason platforms.HookRefusal `json:"reason"`
 }
 
-// Undelivered is a message of a bot's of which its network said that it did not arrive.
+// Undelivered is a message of a bot that did not arrive, as its network reported.
 type Undelivered struct {
 	At  time.Time
 	Bot relay.Bot
 	platforms.HookNote
 }
 
-// New makes the receiver of those bots whose networks call them.
+// New makes the receiver for those bots whose networks call them.
 func New(bots []platforms.Bot, o Options) *Receiver {
 	p := &Receiver{count: o.Count, log: o.Log, large: limits.NewShare(maxLarge, maxLargeOfOne)}
 	p.Host(bots)
 	return p
 }
 
-// Host makes the receiver that of bots. What is known of the requests for those that stay is kept; a request under way is
-// answered by the bot it came for.
+// Host makes the receiver serve bots. It keeps the state of bots that stay; a request under way is answered by the bot
+// for which it came.
 func (p *Receiver) Host(bots []platforms.Bot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,7 +130,7 @@ func (p *Receiver) Host(bots []platforms.Bot) {
 	p.hooks = hooks
 }
 
-// hooked is the first bot of whom is says yes; nil: none.
+// hooked returns the first bot for which is returns true; nil: none.
 func (p *Receiver) hooked(is func(relay.Bot) bool) *hooked {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,7 +140,7 @@ func (p *Receiver) hooked(is func(relay.Bot) bool) *hooked {
 	return nil
 }
 
-// Route is what is served at the path of a bot that is hosted now; see routes.Table.Also.
+// Route returns the route at the path of a bot that is hosted now; see routes.Table.Also.
 func (p *Receiver) Route(path string) (m routes.Route, ok bool) {
 	h := p.hooked(func(b relay.Bot) bool { return platforms.HookPath(b) == path })
 	if h == nil {
@@ -160,7 +161,7 @@ func (p *Receiver) serve(h *hooked, w http.ResponseWriter, r *http.Request, from
 		tooLarge(w, h.rules.MaxBody)
 		return
 	}
-	// What a body has is known only when it is read: proxies pass on small ones in chunks, too.
+	// The size of a body is known only when it is read: proxies pass on small ones in chunks, too.
 	body, err := io.ReadAll(io.LimitReader(r.Body, smallBody+1))
 	if err == nil && len(body) > smallBody {
 		leave, ok := p.large.Enter(from)
@@ -184,7 +185,7 @@ func (p *Receiver) serve(h *hooked, w http.ResponseWriter, r *http.Request, from
 		Method: r.Method, Target: r.RequestURI, Header: r.Header, Body: body,
 		Verified: func() {
 			limits.Verified(r.Context())
-			// Who proved it may go on using the connection, until a request on it proves nothing.
+			// A caller that proved who it is may keep the connection, until a request on it proves nothing.
 			w.Header().Del("Connection")
 			h.proved()
 		},
@@ -236,7 +237,7 @@ func (p *Receiver) refused(h *hooked, a platforms.HookAnswer) {
 	p.log.Debug("web hook refused", "bot", h.bot.String(), "reason", a.Refused)
 }
 
-// newest is all and one more, without the oldest if they are too many.
+// newest returns all and one more, without the oldest if they are too many.
 func newest[T any](all []T, one T) []T {
 	if len(all) >= maxRefusals {
 		all = append(all[:0], all[1:]...)
@@ -250,21 +251,21 @@ func (p *Receiver) undelivered(b relay.Bot, n platforms.HookNote) {
 	p.lost = newest(p.lost, Undelivered{At: time.Now(), Bot: b, HookNote: n})
 }
 
-// Undelivered are the newest, oldest first.
+// Undelivered returns the newest, oldest first.
 func (p *Receiver) Undelivered() []Undelivered {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]Undelivered(nil), p.lost...)
 }
 
-// Refusals are the newest, oldest first.
+// Refusals returns the newest, oldest first.
 func (p *Receiver) Refusals() []Refusal {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]Refusal(nil), p.refusals...)
 }
 
-// State is how the requests for a bot go; ok is false for one that no network calls.
+// State describes the requests for a bot; ok is false if no network calls it.
 func (p *Receiver) State(b relay.Bot) (s State, ok bool) {
 	h := p.hooked(func(one relay.Bot) bool { return one == b })
 	if h == nil {
@@ -288,6 +289,6 @@ func write(w http.ResponseWriter, a platforms.HookAnswer) {
 	h.Set("Content-Length", strconv.Itoa(len(a.Body)))
 	w.WriteHeader(a.Status)
 	_, _ = w.Write(a.Body) // the caller may be gone; there is nobody else to tell
-	// Before the request's context ends: a platform may wait for that with what must come after the answer.
+	// Before the request's context ends: a platform may wait for that with work that must come after the answer.
 	_ = http.NewResponseController(w).Flush() // as above
 }

@@ -2,8 +2,8 @@ package wire
 
 import "github.com/hermes-connector/hermes-connector/relay"
 
-// decodeAction reads the action of an outbound frame; o is nil when there is none. What cannot
-// be used comes back as a relay.UnknownAction that says why.
+// decodeAction reads the action of an outbound frame; o is nil if there is none. An unusable action comes back as a
+// relay.UnknownAction that says why.
 func decodeAction(o object) relay.Action {
 	unknown := relay.UnknownAction{Name: relay.Op(o.id("op")), Chat: relay.ChatID(o.id("chat_id"))}
 	switch {

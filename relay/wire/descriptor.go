@@ -6,11 +6,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Descriptor answers a Hello with what that platform can do.
+// Descriptor answers a Hello with the abilities of that platform.
 type Descriptor struct{ relay.Descriptor }
 
-// defaultMaxLength replaces a limit that is none: June gateways take 0 at its word, August
-// gateways replace it by this figure.
+// defaultMaxLength replaces a missing limit: June gateways take 0 literally, August gateways replace it by this figure.
 const defaultMaxLength = 4096
 
 // descriptorJSON is a relay.Descriptor under the wire's names.
@@ -53,7 +52,7 @@ func (f descriptorFrame) frame() Frame {
 	return Descriptor{relay.Descriptor(d)}
 }
 
-// complete gives a descriptor what gateways cannot do without.
+// complete fills in the fields that gateways need.
 func complete(d relay.Descriptor) descriptorJSON {
 	if d.MaxMessageLength <= 0 {
 		d.MaxMessageLength = defaultMaxLength

@@ -15,14 +15,14 @@ type Packed struct {
 	Buffer relay.BufferID // zero: the gateway does not acknowledge it
 }
 
-// idKey is what the buffer id stands behind in a frame. The longest id has 37 bytes.
+// idKey is the text before the buffer id in a frame. The longest id has 37 bytes.
 const (
 	idKey     = `,"bufferId":"`
 	longestID = len("ffffffffffffffff-18446744073709551615")
 	idSpace   = len(idKey) + longestID + len(`"`)
 )
 
-// Pack is the frame of a delivery without a buffer id, with as many of the newest lines of context as fit under
+// Pack returns the frame of a delivery without a buffer id, with as many of the newest lines of context as fit under
 // any id. False: it does not fit even without context and is whole, or nil, when it cannot be encoded.
 func Pack(d relay.Delivery) (line []byte, fits bool) {
 	var err error
@@ -40,8 +40,8 @@ func Pack(d relay.Delivery) (line []byte, fits bool) {
 	return line, len(line)+idSpace < MaxFrame
 }
 
-// Unpack is the event in a frame that Pack made, as far as it travels: without its ID, Bot, At, Attachments and Traits.
-// False: it is the frame of no event.
+// Unpack returns the event in a frame that Pack made, without the fields that are not sent: ID, Bot, At, Attachments
+// and Traits. False: it is not the frame of an event.
 func Unpack(line []byte) (ev relay.Event, ok bool) {
 	f, err := read[inboundJSON](line)
 	in, ok := f.(Inbound)
@@ -54,7 +54,7 @@ func Fits(ev relay.Event) bool {
 	return err == nil && len(line)+idSpace < MaxFrame
 }
 
-// packWithout is the frame of an event without the oldest of its context; whole when it is too large without any.
+// packWithout returns the frame of an event without the oldest of its context; whole when it is too large without any.
 func packWithout(ev relay.Event, whole []byte) ([]byte, error) {
 	context := ev.Context
 	ev.Context = nil

@@ -19,7 +19,7 @@ func (f *form) miss(key, want string) {
 	}
 }
 
-// need is an id without which the action means nothing.
+// need returns an id without which the action means nothing.
 func (f *form) need(key string) string {
 	id := f.id(key)
 	if id == "" {
@@ -37,8 +37,8 @@ func (f *form) prose(key string) string {
 	return s
 }
 
-// maxTitle bounds short texts that are not a message, in bytes. A thread's name has at most a hundred
-// characters, a signed address a few thousand. Networks get such a text unchanged.
+// maxTitle is the longest short text that is not a message, in bytes. A thread's name has at most a hundred characters,
+// a signed address a few thousand. Networks get such a text unchanged.
 const maxTitle = 8 << 10
 
 // title is text that must be there and say something in few words.
@@ -50,8 +50,8 @@ func (f *form) title(key string) string {
 	return s
 }
 
-// choice is a flag that may be absent but not of another type: a guess would turn a removal
-// into an addition, or a guarded change into an unguarded one.
+// choice returns a flag that may be absent but not of another type: a guess would turn a removal into an addition, or a
+// guarded change into an unguarded one.
 func (f *form) choice(key string) bool {
 	switch string(f.object[key]) {
 	case "true", "false", "null", "":
@@ -61,7 +61,7 @@ func (f *form) choice(key string) bool {
 	return f.hint(key)
 }
 
-// count is a whole number that must be there, also one written as a string, as 5.0 or as 5e3.
+// count returns a whole number that must be there, also one written as a string, as 5.0 or as 5e3.
 func (f *form) count(key string) int64 {
 	n, err := strconv.ParseInt(f.id(key), 10, 64)
 	if err != nil {
@@ -70,7 +70,7 @@ func (f *form) count(key string) int64 {
 	return n
 }
 
-// currentName is the second guard of a thread_rename. The first one wins over it.
+// currentName returns the second guard of a thread_rename. The first one wins over it.
 func (f *form) currentName(connectorCreated bool) *string {
 	const key = "only_if_current_name"
 	raw := f.object[key]
@@ -84,7 +84,7 @@ func (f *form) currentName(connectorCreated bool) *string {
 	return &s
 }
 
-// options are a prompt's buttons. Ids that will not do, and that there is none, are relay.Prompt's to refuse.
+// options reads a prompt's buttons. relay.Prompt refuses invalid ids, and a prompt without buttons.
 func (f *form) options() (out []relay.PromptOption) {
 	for raw := range f.list("options") {
 		o, _ := parseObject(raw)

@@ -8,8 +8,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// What of a manifest is read. Discord takes a hundred commands of 8,000 characters each, translations
-// not counted; those of real gateways have a few hundred bytes.
+// How much of a manifest is read. Discord accepts a hundred commands of 8,000 characters each, translations not
+// counted; those of real gateways have a few hundred bytes.
 const (
 	maxManifest      = 128 // commands
 	maxCommandBytes  = 64 << 10
@@ -21,11 +21,11 @@ type Hello struct {
 	// Platform is relay.RelayPlatform when the gateway was never told one.
 	Platform relay.PlatformID `json:"platform"`
 	BotID    relay.BotID      `json:"botId"` // empty when the gateway was never told one
-	// Manifest is the gateway's slash commands, each a compact JSON object in Discord's shape, as far as they are
-	// within the limits above. nil: it was not sent, as by gateways before August.
+	// Manifest is the gateway's slash commands, each a compact JSON object in Discord's form, within the limits above.
+	// nil: it was not sent, as by gateways before August.
 	Manifest []json.RawMessage `json:"command_manifest,omitzero"`
-	// OneByOne: the gateway acknowledges a message only when it is done with it. So messages are not joined for it, and none
-	// waits for a turn. The runner of `handle` says it, Hermes gateways do not.
+	// OneByOne: the gateway acknowledges a message only when it is done with it. So messages are not joined for it, and
+	// none waits for a turn. The runner of `handle` sends this, Hermes gateways do not.
 	OneByOne bool `json:"one_by_one,omitzero"`
 }
 

@@ -8,7 +8,7 @@ type GoingIdleAck struct{}
 
 // InboundAck says that the gateway took over the inbound frame with that buffer id.
 type InboundAck struct {
-	// Buffer is the id as it came back; empty or foreign ones are the receiver's to ignore.
+	// Buffer is the id as it came back; the receiver ignores empty or foreign ones.
 	Buffer string `json:"bufferId"`
 }
 

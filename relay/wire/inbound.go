@@ -32,7 +32,7 @@ type eventJSON struct {
 	Prompt           *promptJSON       `json:"prompt_response,omitempty"`
 	// Options are ours alone: other gateways read the text.
 	Options []relay.Option `json:"command_options,omitempty"`
-	// MediaURLs is what every age reads; the newest gateways find the type in Media, by URL.
+	// MediaURLs is read by all versions; the newest gateways find the type in Media, by URL.
 	MediaURLs []string    `json:"media_urls,omitempty"`
 	Media     []mediaJSON `json:"media,omitempty"`
 }
@@ -78,7 +78,7 @@ func (f Inbound) body() any {
 		out.Context = append(out.Context, encodeContext(line))
 	}
 	for _, m := range ev.Media {
-		if m.URL == "" { // an attachment nobody can fetch is none
+		if m.URL == "" { // an attachment that nobody can fetch is left out
 			continue
 		}
 		out.MediaURLs = append(out.MediaURLs, m.URL)

@@ -5,11 +5,11 @@ import "github.com/hermes-connector/hermes-connector/relay"
 // Interrupt asks the connector to stop the turn of a session, wherever it runs.
 type Interrupt struct {
 	Session relay.SessionKey `json:"session_key"`
-	Reason  *string          `json:"reason"` // nil when none was given
+	Reason  *string          `json:"reason"` // nil: none was given
 }
 
-// InterruptInbound tells a gateway to stop the turn of one of its sessions. A key it does not
-// know is no error there.
+// InterruptInbound tells a gateway to stop the turn of one of its sessions. A gateway ignores a key that it does not
+// know.
 type InterruptInbound struct {
 	Session relay.SessionKey `json:"session_key"`
 	Chat    relay.ChatID     `json:"chat_id"`

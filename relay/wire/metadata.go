@@ -27,7 +27,7 @@ func decodeMetadata(o object) relay.Metadata {
 // maxProfile is how long the name of a profile may be, in bytes.
 const maxProfile = 64
 
-// profile is the name of the profile that acts, if it is one.
+// profile reads the name of the profile that acts, if it is valid.
 func profile(o object) string {
 	name, ok := shortOf(o["profile"], maxProfile)
 	if !ok || strings.ContainsFunc(name, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) {
@@ -36,7 +36,7 @@ func profile(o object) string {
 	return name
 }
 
-// members is a JSON object in the making, for what only a gateway writes.
+// members is a JSON object in the making, for frames that only a gateway writes.
 type members map[string]any
 
 // set adds a member unless it is empty.

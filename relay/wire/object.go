@@ -9,18 +9,19 @@ import (
 	"time"
 )
 
-// blanks is what JSON calls whitespace.
+// blanks is JSON's whitespace.
 const blanks = " \t\r\n"
 
-// maxID bounds what is read as an id, in bytes: ids end up in database keys and answers. A longer one is absent.
+// maxID is the longest id that is read, in bytes: ids end up in database keys and answers. A longer one counts as
+// absent.
 const maxID = 1024
 
 // maxWait bounds the durations a peer may name. A longer one counts as absent.
 const maxWait = 7 * 24 * time.Hour
 
-// object is a JSON object whose members are looked at one by one, so that one of the wrong type spoils nothing
-// else. Keys match exactly; of a repeated key the last counts, as in Python. The members share memory with what
-// was parsed: a copy at every level would make a frame of a MiB cost several.
+// object is a JSON object whose members are read one by one, so that one of the wrong type spoils nothing else. Keys
+// match exactly; the last value of a repeated key counts, as in Python. The members share memory with the parsed text:
+// a copy at every level would make a frame of a MiB cost several.
 type object map[string]json.RawMessage
 
 // parseObject reports false for anything but an object. No blanks stand around raw.
@@ -41,7 +42,7 @@ func parseObject(raw []byte) (object, bool) {
 	return o, true
 }
 
-// parts are a list's elements, or an object's keys and values in turn. raw is valid JSON.
+// parts returns a list's elements, or an object's keys and values in turn. raw is valid JSON.
 func parts(raw []byte) iter.Seq[json.RawMessage] {
 	return func(yield func(json.RawMessage) bool) {
 		depth, from, q := 0, 0, quotes{}
@@ -96,7 +97,7 @@ func textOf(raw json.RawMessage) (string, bool) {
 	return s, err == nil
 }
 
-// shortOf is textOf for what has at most so many bytes; anything longer is not unpacked to see.
+// shortOf is textOf for texts of at most so many bytes; a longer one is not unpacked.
 func shortOf(raw json.RawMessage, most int) (string, bool) {
 	const escaped = 6 // bytes that one may take: \u0061
 	if len(raw) > escaped*most+len(`""`) {
@@ -124,7 +125,7 @@ func idOf(raw json.RawMessage) string {
 	return s
 }
 
-// hint is a flag that counts only when it is true.
+// hint returns a flag that counts only when it is true.
 func (o object) hint(key string) bool { return string(o[key]) == "true" }
 
 // seconds returns a positive number of seconds, at most maxWait; else 0.
@@ -155,7 +156,7 @@ func (o object) list(key string) iter.Seq[json.RawMessage] {
 func compact(raw json.RawMessage) json.RawMessage {
 	var buf bytes.Buffer
 	buf.Grow(len(raw))
-	_ = json.Compact(&buf, raw) // fails only on what would not have parsed
+	_ = json.Compact(&buf, raw) // fails only on text that would not have parsed
 	return buf.Bytes()
 }
 

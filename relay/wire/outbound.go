@@ -10,8 +10,8 @@ import (
 // request id, whatever the action is.
 type Outbound struct{ relay.Request }
 
-// decodeOutbound refuses only a frame nobody could answer. An action that cannot be used becomes a
-// relay.UnknownAction; so does one in a frame of too many values.
+// decodeOutbound refuses only a frame that nobody could answer. An unusable action becomes a relay.UnknownAction, and
+// so does one in a frame with too many values.
 func decodeOutbound(o object, values int) (Frame, error) {
 	id := relay.RequestID(o.id("requestId"))
 	if id == "" {

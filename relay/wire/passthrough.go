@@ -4,7 +4,7 @@ import "github.com/hermes-connector/hermes-connector/relay"
 
 // PassthroughForward is a web-hook request on its way to an agent.
 type PassthroughForward struct {
-	// Forward travels without its event, but for the event's bot: decoded, the rest is zero.
+	// Forward is sent without its event, except for the event's bot: after decoding the rest is zero.
 	Forward relay.Forward
 	// Buffer is the delivery's name. Only the newest gateways acknowledge it.
 	Buffer string

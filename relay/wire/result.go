@@ -10,10 +10,10 @@ import (
 // OutboundResult answers one Outbound.
 type OutboundResult struct {
 	ID relay.RequestID
-	// Op is the operation answered, which does not travel: decoded, it is relay.OpGetChatInfo for such an answer,
-	// which is written in both spellings the contract allows, and empty otherwise.
+	// Op is the operation that is answered, which is not sent. After decoding it is relay.OpGetChatInfo for such an
+	// answer, which is written in both spellings that the contract allows, and empty otherwise.
 	Op relay.Op
-	// Result is what came of it; without meaning when Err is set.
+	// Result is the action's result; it has no meaning if Err is set.
 	Result relay.Result
 	// Err is nil for success. Its Err field never travels.
 	Err *relay.ActionError

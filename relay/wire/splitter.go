@@ -45,7 +45,7 @@ func (s *Splitter) Feed(message []byte) ([][]byte, error) {
 	}
 }
 
-// Held is how many bytes it keeps of a frame that no message has ended yet.
+// Held returns how many bytes of an unfinished frame it keeps.
 func (s *Splitter) Held() int { return len(s.tail) }
 
 // finish adds line unless it is blank, and begins the next one.

@@ -1,23 +1,22 @@
-// Package wire spells frames: what a gateway and the connector say to each other over one
-// WebSocket, as bytes. It is the only package that knows how a key is spelled. It speaks both
-// sides of the conversation, because the demo's gateway and the tests' stub gateway are the
-// other half of it. It is not the session: it opens nothing, waits for nothing, and keeps no
-// state but a Splitter's unfinished line.
+// Package wire defines frames as bytes: the messages between a gateway and the connector over one WebSocket. It is the
+// only package that knows how a key is spelled. It implements both sides of the conversation, because the demo's
+// gateway and the tests' stub gateway are the other side. It is not the session: it opens nothing, waits for nothing,
+// and keeps no state but a Splitter's unfinished line.
 //
-// Gateways of three ages are served at once, so what goes out carries the keys of every age,
-// and what comes in is read leniently: a key nobody knows is ignored, a hint of the wrong type
-// counts as absent, and an id written as a number is its decimal text. What the connector says is
-// read by this program's own gateways only, and so as it is written.
+// Gateways of three generations are served at once. So outgoing frames carry the keys of every generation, and incoming
+// ones are read leniently: an unknown key is ignored, a hint of the wrong type counts as absent, and an id written as a
+// number is its decimal text. Frames of the connector are read only by this program's own gateways, and so exactly as
+// written.
 //
-// relay/api has a reader of its own: it names the member at fault where this one forgives, and the two
-// share no more than a map of raw members.
+// relay/api has a reader of its own: it names the faulty member where this one forgives, and the two share no more than
+// a map of raw members.
 //
 // Invariants:
 //
 //  1. Every id this package writes is a JSON string.
 //  2. An encoded frame is one line: valid UTF-8, no newline but the final one.
 //  3. A decoder returns a frame or an error, never both, whatever the bytes.
-//  4. What decodes can be encoded, and that decodes to the same frame.
+//  4. A decoded frame can be encoded, and that decodes to the same frame.
 //  5. An outbound frame that has a request id always decodes, so that it can be answered, unless
 //     it has more values than MaxValues, or is over MaxFrame once repaired.
 //  6. Traits, the event's own id, its bot and its time never leave.
@@ -36,16 +35,16 @@ import (
 const MaxFrame = 1 << 20
 
 const (
-	// MaxValues is how many values a gateway's frame may hold, keys counted in: one of a byte takes a hundred in
+	// MaxValues is how many values a gateway's frame may contain, keys included: a value of one byte takes a hundred in
 	// memory. In a manifest, each of Discord's hundred commands may have 655.
 	MaxValues = 1 << 16
-	// MaxActionValues is how many values an action's frame may hold. Real ones have a few hundred.
+	// MaxActionValues is how many values an action's frame may contain. Real ones have a few hundred.
 	MaxActionValues = 1 << 12
-	// MaxLines is how many frames one message may hold. Gateways send one in each.
+	// MaxLines is how many frames one message may contain. Gateways send one in each.
 	MaxLines = 1 << 12
 )
 
-// Why a line did not become a frame. All of them are found with errors.Is.
+// Why a line did not become a frame. errors.Is finds all of them.
 var (
 	// ErrNotJSON: the line is not JSON. Count it and go on, as the gateway does.
 	ErrNotJSON = errors.New("not JSON")
@@ -61,11 +60,11 @@ var (
 
 // Frame is one message of the protocol: one of this package's structs, by value.
 type Frame interface {
-	// body is what Encode marshals.
+	// body returns the value that Encode marshals.
 	body() any
 }
 
-// The values of a frame's "type", first what a gateway says, then what the connector says.
+// The values of a frame's "type": first the gateway's, then the connector's.
 const (
 	typeHello      = "hello"
 	typeOutbound   = "outbound"
@@ -139,7 +138,7 @@ func DecodeFromConnector(line []byte) (Frame, error) {
 	}
 }
 
-// read is the frame in a line of the form T.
+// read returns the frame in a line of the form T.
 func read[T interface{ frame() Frame }](line []byte) (Frame, error) {
 	var v T
 	if err := json.Unmarshal(line, &v); err != nil {
@@ -148,7 +147,7 @@ func read[T interface{ frame() Frame }](line []byte) (Frame, error) {
 	return v.frame(), nil
 }
 
-// values is how many values line has, if it is JSON, give or take the empty lists and objects.
+// values counts the values in line if it is JSON, more or less: empty lists and objects may be miscounted.
 func values(line []byte) int {
 	n, q := 1, quotes{}
 	for _, c := range line {
@@ -181,7 +180,7 @@ func parseLine(line []byte) (object, error) {
 	return o, nil
 }
 
-// repairedSize is how large line may become when what is not UTF-8 in it is replaced.
+// repairedSize returns the size of line after invalid UTF-8 in it is replaced.
 func repairedSize(line []byte) (size int) {
 	for len(line) > 0 {
 		r, n := utf8.DecodeRune(line)
@@ -191,8 +190,8 @@ func repairedSize(line []byte) (size int) {
 	return size
 }
 
-// Encode renders f as one line with its final newline. An error means that f holds raw JSON
-// (a manifest entry) that is none, or a number JSON cannot hold.
+// Encode renders f as one line with its final newline. It returns an error if f contains invalid raw JSON (a manifest
+// entry), or a number that JSON cannot express.
 func Encode(f Frame) ([]byte, error) {
 	switch f := f.(type) {
 	case nil:

@@ -1,10 +1,10 @@
 // Package audit is the list of who changed what, and when.
 //
-// Rows stand under their tenant and a number that runs through all of them, so that one tenant's many rows push
-// out none of another's, and the order over tenants is known whatever the clock did. Rows without a tenant are
-// the operator's and the connector's, and are kept as one more. A count says how many rows there are of a
-// tenant, and of each credential in it; what is too many goes, the oldest first. A count that turns out wrong
-// is made anew: no change may fail for it.
+// Rows are stored under their tenant and a number that runs through all rows. So many rows of one tenant push out no
+// row of another, and the order across tenants does not depend on the clock. Rows without a tenant belong to the
+// operator and the connector, and count as one more tenant. Counts are kept of the rows of each tenant and of each
+// credential in it; beyond the limit the oldest rows are dropped. A wrong count is made anew: no change may fail
+// because of it.
 package audit
 
 import (
@@ -17,7 +17,7 @@ import (
 // How many rows are kept.
 const (
 	MaxRows       = 10_000 // of a tenant
-	MaxCredential = 2_000  // of which one credential's
+	MaxCredential = 2_000  // of a tenant's rows, from one credential
 )
 
 const maxText = 512 // bytes of a free text kept in a row
@@ -32,7 +32,7 @@ const (
 	ActorJWT      ActorKind = "jwt"      // the bearer of a managed token; the name is its subject
 	ActorIdentity ActorKind = "identity" // the bearer of an identity token; the name is its instance, or tenant
 	ActorPerson   ActorKind = "person"   // someone on a platform; the name is platform:user
-	ActorWeb      ActorKind = "web"      // who is logged in at the web pages
+	ActorWeb      ActorKind = "web"      // somebody who is logged in at the web pages
 	ActorSystem   ActorKind = "system"   // the connector itself
 )
 
@@ -42,9 +42,9 @@ type Actor struct {
 	Name string    `json:"name,omitempty"`
 }
 
-// Entry is one row of the audit list: who changed what, and when. It holds ids and short
-// words, never a secret and nothing people wrote. Time and the ids that are left empty and that the write
-// finds out (whose link code it was, say) are filled in by the write.
+// Entry is one row of the audit list: who changed what, and when. It holds ids and short words, never a secret and
+// nothing people wrote. The write fills in the time, and those empty ids that it finds out, such as whose link code was
+// used.
 type Entry struct {
 	At       time.Time        `json:"at"`
 	Actor    Actor            `json:"actor"`
@@ -55,8 +55,8 @@ type Entry struct {
 	Detail   string           `json:"detail,omitempty"` // such as "telegram chat -100500"
 }
 
-// Stamped is e as a write leaves it in the list: at this moment, in the connector's own name when no actor is named,
-// and with texts of at most 512 bytes. Nil stays nil.
+// Stamped returns e as it is stored: with the time at, with the connector as the actor if none is named, and with texts
+// cut to 512 bytes. For nil it returns nil.
 func (e *Entry) Stamped(at time.Time) *Entry {
 	if e == nil {
 		return nil
@@ -74,7 +74,7 @@ func (e *Entry) Stamped(at time.Time) *Entry {
 	return &row
 }
 
-// Attrs is the row for a log, without its time and what is empty.
+// Attrs returns the row as attributes of a log line, without its time and its empty fields.
 func (e *Entry) Attrs() (out []any) {
 	for _, a := range [][2]string{
 		{"action", e.Action}, {"by", e.Actor.Name}, {"tenant", string(e.Tenant)}, {"instance", string(e.Instance)},

@@ -29,13 +29,13 @@ type count struct {
 	From uint64 `json:"from,omitempty"`
 }
 
-// auditor is whose rows are counted together, within a tenant: the zero Actor is everybody.
+// auditor names the rows of a tenant that are counted together: those of one actor, or with the zero Actor all.
 type auditor struct {
 	tenant relay.TenantID
 	actor  Actor
 }
 
-// credential reports whether a is one that could fill the list by itself.
+// credential reports whether a is a credential that could fill the list by itself.
 func (a Actor) credential() bool {
 	return a.Kind == ActorGateway || a.Kind == ActorJWT || a.Kind == ActorIdentity
 }
@@ -47,7 +47,7 @@ func (a auditor) key() []byte {
 	return table.Key(a.tenant, string(a.actor.Kind), a.actor.Name)
 }
 
-// limit is how many rows are kept.
+// limit returns how many rows are kept.
 func (a auditor) limit() int {
 	if a.actor == (Actor{}) {
 		return MaxRows
@@ -116,8 +116,8 @@ func trim(w *table.Writer, of auditor) error {
 	}
 }
 
-// oldest is the first row of a tenant, or of a credential in it, from a number on; nil when there is
-// none. A damaged one of a tenant comes back without its entry.
+// oldest returns the first row of a tenant, or of a credential in it, from a number on; nil if there is none. A damaged
+// row of a tenant comes back without its entry.
 func oldest(w *table.Writer, of auditor, from uint64) (k []byte, e Entry) {
 	pre := table.Prefix(of.tenant)
 	c := w.Bucket([]byte(Rows)).Cursor()
@@ -156,7 +156,7 @@ func drop(w *table.Writer, k []byte, e Entry) error {
 	return nil
 }
 
-// tenantOf is the tenant in the key of a row. Names of tenants hold none of the bytes a key escapes.
+// tenantOf returns the tenant in the key of a row. Names of tenants contain none of the bytes that a key escapes.
 func tenantOf(k []byte) relay.TenantID { return relay.TenantID(k[:max(0, len(k)-9)]) }
 
 // Recount makes the counts agree with the rows. Where they do, it writes nothing.
@@ -196,15 +196,15 @@ func Recount(w *table.Writer) error {
 	return nil
 }
 
-// Log is the list. All methods: any goroutine.
+// Log is the list. Its methods may be called from any goroutine.
 type Log struct{ db *table.DB }
 
-// New is the list of db.
+// New returns the list of db.
 func New(db *table.DB) *Log { return &Log{db} }
 
-// List lists the newest limit rows of all tenants, or of those that which picks, the newest last; a limit of 0
-// means all. Kept are the newest 10,000 of each tenant, and of those without one, of which at most 2,000 are
-// one credential's. A damaged row comes back as an error that names it, together with the others.
+// List lists the newest limit rows of all tenants, or of those that which selects, the newest last; a limit of 0 means
+// all. The newest 10,000 rows of each tenant are kept, and of those without a tenant; of these, at most 2,000 belong to
+// one credential. Damaged rows come back as an error that names them, together with the others.
 func (l *Log) List(ctx context.Context, limit int, which ...func(Entry) bool) ([]Entry, error) {
 	var bad error
 	out, err := table.Get(ctx, l.db, "audit", func(t *bolt.Tx) (out []Entry, _ error) {

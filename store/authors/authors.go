@@ -1,8 +1,8 @@
-// Package authors is the log of which instance sent which message, and set which reaction, for a while: only who did may
-// change it.
+// Package authors is the log of which instance sent which message and set which reaction, for a while: only that
+// instance may change it.
 //
-// What no commit has taken along yet waits in memory (table.Notes). What a crash loses counts as a message that nobody
-// remembers.
+// Notes wait in memory until a commit takes them along (table.Notes). If a crash loses some, nobody remembers those
+// messages.
 package authors
 
 import (
@@ -17,17 +17,17 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Bucket is the bucket of what was sent: platform|bot|chat|message -> Record, and of reactions, with their names
-// behind the message.
+// Bucket is the bucket of sent messages: platform|bot|chat|message -> Record, and of reactions, with their names behind
+// the message.
 const Bucket = "sent"
 
 const (
-	// Kept is how long it is remembered which instance sent a message.
+	// Kept is how long the log remembers which instance sent a message.
 	Kept = 48 * time.Hour
-	// Held is how long an instance that removes a bot's only reaction on a message has the place to itself: the next
-	// one follows when a turn ends, and nobody's comes between.
+	// Held is for how long an instance that removed a bot's only reaction on a message has the place to itself: the
+	// next one follows when a turn ends, and nobody's must come between.
 	Held = time.Minute
-	// Max is how many messages and reactions are remembered of one instance, the newest.
+	// Max is how many messages and reactions of one instance are remembered, the newest.
 	Max = 5000
 	// Spare is how many more there may be before the oldest are dropped.
 	Spare = 500
@@ -39,17 +39,17 @@ type Record struct {
 	At       time.Time        `json:"at"`
 }
 
-// key is where it is remembered who sent the message.
+// key returns the key of the record of a message's author.
 func key(c relay.Chat, m relay.MessageID) []byte {
 	return table.Key(c.Bot.Platform, string(c.Bot.ID), string(c.ID), string(m))
 }
 
-// reactionKey is where it is remembered who set the reaction.
+// reactionKey returns the key of the record of who set a reaction.
 func reactionKey(r relay.Reaction) []byte {
 	return table.Key(r.Chat.Bot.Platform, string(r.Chat.Bot.ID), string(r.Chat.ID), string(r.Message), r.Name)
 }
 
-// Log says who sent which message, and set which reaction. All methods: any goroutine.
+// Log knows who sent which message and set which reaction. Its methods may be called from any goroutine.
 type Log struct {
 	db    *table.DB
 	notes table.Notes[Record]
@@ -57,10 +57,10 @@ type Log struct {
 	counts map[relay.InstanceID]int
 }
 
-// New is the log of db, of which Load is to be called before anybody else uses it.
+// New makes the log of db. Load must be called before anybody else uses it.
 func New(db *table.DB) *Log { return &Log{db: db} }
 
-// Load counts what there is.
+// Load counts the stored records.
 func (l *Log) Load(t *bolt.Tx) {
 	l.counts = make(map[relay.InstanceID]int)
 	for _, r := range table.Readable[Record](t, Bucket) {
@@ -92,7 +92,7 @@ func (l *Log) NoteReaction(i relay.InstanceID, r relay.Reaction, removed bool) {
 	l.notes.Set(reactionKey(r), Record{Instance: i, At: at})
 }
 
-// By is the instance that sent the message; ok is false when that is not remembered.
+// By returns the instance that sent the message; ok is false when that is not remembered.
 func (l *Log) By(ctx context.Context, c relay.Chat, m relay.MessageID) (i relay.InstanceID, ok bool, err error) {
 	return l.by(ctx, key(c, m))
 }
@@ -110,8 +110,8 @@ func (l *Log) by(ctx context.Context, k []byte) (i relay.InstanceID, ok bool, er
 	return r.Instance, ok && l.db.Now().Sub(r.At) < Kept, err
 }
 
-// Ride adds what waits to a transaction that is about to be committed, but for what instances sent that are closed: what
-// a revoked one sent is nobody's. stored is as of table.Notes.
+// Ride adds the waiting notes to a transaction that is about to be committed, except those of closed instances:
+// messages of a revoked instance belong to nobody. stored is as in table.Notes.
 func (l *Log) Ride(w *table.Writer, closed func(relay.InstanceID) bool) (stored func(), err error) {
 	next := l.counts
 	forget, err := l.notes.Ride(func(notes map[string]Record) error {
@@ -146,7 +146,7 @@ func (l *Log) Ride(w *table.Writer, closed func(relay.InstanceID) bool) (stored 
 	}, err
 }
 
-// trim drops the oldest of what is remembered of i, and returns how many are left.
+// trim drops the oldest records of i, and returns how many are left.
 func trim(w *table.Writer, i relay.InstanceID) (left int, err error) {
 	type row struct {
 		key []byte
@@ -158,7 +158,7 @@ func trim(w *table.Writer, i relay.InstanceID) (left int, err error) {
 			mine = append(mine, row{slices.Clone(k), r.At})
 		}
 	}
-	sort.SliceStable(mine, func(i, j int) bool { return mine[i].at.After(mine[j].at) }) // of one time: by key
+	sort.SliceStable(mine, func(i, j int) bool { return mine[i].at.After(mine[j].at) }) // those of the same time by key
 	for _, r := range mine[min(Max, len(mine)):] {
 		if err := w.Delete(Bucket, r.key); err != nil {
 			return 0, err

@@ -1,6 +1,6 @@
-// Package backup keeps copies of the database: on demand, and every night. It knows files,
-// names and encryption; what a copy consists of is the store's to say. The command writes the file, from a stream
-// of the server's: it belongs to the operator, and a sandboxed server needs no place for it.
+// Package backup keeps copies of the database: on demand, and every night. It handles files, names and encryption;
+// package store defines the content of a copy. The command writes the file, from a stream of the server: so it belongs
+// to the operator, and a sandboxed server needs no place for it.
 //
 // Invariants, each held by the test that names its number:
 //
@@ -44,21 +44,21 @@ type Made struct {
 	Encrypted bool      `json:"encrypted"`
 }
 
-// CheckRecipient reports what is wrong with a recipient: nil for "" and for an age X25519 public key ("age1…"), which is
-// the one kind of key that age has for encrypting files.
+// CheckRecipient returns what is wrong with a recipient: nil for "" and for an age X25519 public key ("age1…"), the one
+// kind of key with which age encrypts files.
 func CheckRecipient(recipient string) error {
 	if recipient == "" {
 		return nil
 	}
 	_, err := age.ParseX25519Recipient(recipient)
-	if err != nil { // its own error quotes what was given, which may be the secret key
+	if err != nil { // age's own error quotes the value, which may be the secret key
 		return errors.New("want an age recipient: the line that begins with age1, as age-keygen prints it; never the secret key")
 	}
 	return nil
 }
 
-// Write makes a backup of src in the file path (mode 0600), encrypted when there is a recipient.
-// fs.ErrExist: there is such a file; it stays as it is. On any error nothing is left behind.
+// Write makes a backup of src in the file path (mode 0600), encrypted if there is a recipient. It returns fs.ErrExist
+// if the file exists, and does not change it. After any error nothing is left behind.
 func Write(ctx context.Context, src Source, path, recipient string) (m Made, err error) {
 	err = fs.ErrExist
 	if !files.Exists(path) {
@@ -90,8 +90,8 @@ func fill(ctx context.Context, f *os.File, src Source, recipient string) (m Made
 	if err != nil {
 		return m, fmt.Errorf("recipient: %w", CheckRecipient(recipient))
 	}
-	// The store has checked what it gives. Here is checked that the disk gives it back, for it
-	// cannot be decrypted.
+	// The store has checked what it hands out. This checks that the disk gives it back, because an encrypted backup
+	// cannot be decrypted here.
 	given := sha256.New()
 	w, err := age.Encrypt(io.MultiWriter(f, given), to)
 	if err != nil {

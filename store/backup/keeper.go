@@ -20,7 +20,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
-// Database is what a Keeper takes snapshots of; *store.DB is one.
+// Database is the database of a Keeper. *store.DB implements it.
 type Database interface {
 	Source
 	Stats() store.Stats
@@ -30,10 +30,10 @@ type Database interface {
 type Options struct {
 	Dir       string // made when it is missing, mode 0700
 	Keep      int    // snapshots kept; 0 means 3
-	Recipient string // as CheckRecipient; empty: not encrypted
+	Recipient string // as in CheckRecipient; empty: not encrypted
 	Hour      int    // of the night, local time, 1 to 23; 0 means 3
 	Now       func() time.Time
-	Count     func(count.Counter) // called for every try; nil means not counted
+	Count     func(count.Counter) // called for every try; nil: not counted
 	Log       *slog.Logger        // nil means discard
 }
 
@@ -44,8 +44,8 @@ const (
 	lookAgain   = time.Hour // at the latest: the clock may be set, and a machine may have slept
 )
 
-// Keeper takes a snapshot every night and keeps the newest few. A machine that is off at night
-// takes it when it is on again. Run is for one goroutine; Stats for any.
+// Keeper takes a snapshot every night and keeps the newest few. A machine that is off at night takes it when it is on
+// again. Run is for one goroutine; Stats may be called from any.
 type Keeper struct {
 	// Set once, by NewKeeper.
 	db Database
@@ -58,12 +58,12 @@ type Keeper struct {
 	stats Stats
 }
 
-// Stats is how it went.
+// Stats is the result of the snapshots so far.
 type Stats struct {
-	LastAt time.Time // of the newest snapshot there is; zero when none
-	// CoveredAt is when it was last seen that the newest snapshot holds all there is; zero: not yet.
+	LastAt time.Time // of the newest existing snapshot; zero: there is none
+	// CoveredAt is the last time at which the newest snapshot held the whole database; zero: not yet.
 	CoveredAt time.Time
-	Err       error // of the last try; nil when it worked
+	Err       error // of the last try; nil: it worked
 }
 
 // NewKeeper makes a Keeper. It has checked nothing but the recipient.
@@ -85,7 +85,7 @@ func NewKeeper(db Database, o Options) (*Keeper, error) {
 	return &Keeper{db: db, o: o}, nil
 }
 
-// Stats is how it does.
+// Stats returns the result of the snapshots so far.
 func (k *Keeper) Stats() Stats {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -161,7 +161,7 @@ func (k *Keeper) keep(ctx context.Context) (next time.Time, err error) {
 	k.noteNewest(taken)
 	k.o.Count(count.SnapshotTaken)
 	k.o.Log.Info("snapshot taken", "file", m.Path, "bytes", m.Bytes, "encrypted", m.Encrypted)
-	return k.due(now), k.prune(append(all, taken)) // of all it is the newest
+	return k.due(now), k.prune(append(all, taken)) // it is the newest of all
 }
 
 func (k *Keeper) noteNewest(s snapshot) {
@@ -173,8 +173,8 @@ func (k *Keeper) noteNewest(s snapshot) {
 	}
 }
 
-// due is when the snapshot after one of that time is to be taken: the next time it is Hour
-// o'clock, which is at most a day later.
+// due returns when the snapshot after the last one is to be taken: the next time it is Hour o'clock, at most a day
+// later.
 func (k *Keeper) due(last time.Time) time.Time {
 	last = last.In(k.o.Now().Location())
 	at := func(day int) time.Time {
@@ -186,7 +186,7 @@ func (k *Keeper) due(last time.Time) time.Time {
 	return at(last.Day() + 1)
 }
 
-// prune removes what is too many of all, which are oldest first.
+// prune removes surplus snapshots from all, which begins with the oldest.
 func (k *Keeper) prune(all []snapshot) error {
 	var errs []error
 	for _, s := range all[:max(0, len(all)-k.o.Keep)] {
@@ -195,8 +195,8 @@ func (k *Keeper) prune(all []snapshot) error {
 	return errors.Join(errs...)
 }
 
-// list are the snapshots in the folder, oldest first. One from the future was taken while the clock
-// was ahead, or before it was set back: it is older than any that is taken now.
+// list returns the snapshots in the folder, oldest first. One from the future was taken while the clock was ahead, or
+// before it was set back: it is older than any that is taken now.
 func list(dir string, now time.Time) ([]snapshot, error) {
 	files, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -218,7 +218,7 @@ func list(dir string, now time.Time) ([]snapshot, error) {
 	return all, nil
 }
 
-// Newest is the newest snapshot in dir, and when it was taken. An empty path: there is none.
+// Newest returns the newest snapshot in dir, and when it was taken. An empty path: there is none.
 func Newest(dir string, now time.Time) (path string, at time.Time, err error) {
 	all, err := list(dir, now)
 	if err != nil || len(all) == 0 {
@@ -228,14 +228,14 @@ func Newest(dir string, now time.Time) (path string, at time.Time, err error) {
 	return filepath.Join(dir, s.name()), s.at, nil
 }
 
-// clean removes what a process that died left unfinished.
+// clean removes the unfinished files of a process that died.
 func (k *Keeper) clean() {
 	if err := files.RemoveLeftovers(k.o.Dir, tempPattern("connector-*")); err != nil {
 		k.o.Log.Warn("an unfinished snapshot stays", "err", err)
 	}
 }
 
-// snapshot is what the name of one says.
+// snapshot is the information in a snapshot's name.
 type snapshot struct {
 	at        time.Time // UTC, to the second
 	commit    uint64    // the newest one in it
@@ -256,7 +256,7 @@ func (s snapshot) name() string {
 	return name
 }
 
-// parseName is the inverse of name. ok is false for files that are no snapshots.
+// parseName returns the inverse of name. ok is false for files that are no snapshots.
 func parseName(name string) (s snapshot, ok bool) {
 	rest, isSealed := strings.CutSuffix(name, sealed)
 	rest, _ = strings.CutPrefix(rest, "connector-")

@@ -18,9 +18,8 @@ const ageHeader = "age-encryption.org/"
 // ErrEncrypted: the backup is encrypted and no identity was given.
 var ErrEncrypted = errors.New("it is encrypted")
 
-// Open opens the backup at path for restore.Restore, decrypted. identity is the age key file that
-// decrypts it; empty for none. ErrEncrypted: it takes one. What is read is authentic as far as it
-// goes: a file that was cut off ends in an error.
+// Open opens the backup at path for restore.Restore, decrypted. identity is the age key file that decrypts it; empty
+// for none. ErrEncrypted: it needs one. All data read is authentic: a file that was cut off ends in an error.
 func Open(path, identity string) (io.ReadCloser, error) {
 	f, err := os.Open(path)
 	if err != nil {

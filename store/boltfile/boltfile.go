@@ -1,16 +1,17 @@
-// Package boltfile is a checked bbolt file with one writer: a reader gets what was written, or hears of damage, and
-// who writes gets an answer after the sync. The Format says what is to be known of a record.
+// Package boltfile is a checked bbolt file with one writer. A read returns the data that was written, or an error that
+// tells of damage; a write returns after the sync. The package does not know the records: the Format tells it what it
+// needs to know.
 //
-// Every value rests in an envelope with a checksum over its key (envelope.go), and a digest over all records
-// is kept with them (digest.go). Each start reads the whole file before bbolt does (verify.go).
+// Every value is stored in an envelope with a checksum over its key and itself (envelope.go), together with a digest
+// over all records (digest.go). At each start the whole file is checked before bbolt opens it (verify.go).
 //
-// A commit is one sync: bbolt writes the pages and the meta page, then the file is synced once, then the
-// answers go out. This is sound because a commit writes over no page of the commit before it, which was
-// synced before this one began. A power cut leaves any part of an unsynced commit, of which nobody was told. The
-// walk at the next start finds that: by a page that is not there, a checksum or, where older pages stand in the
-// place of new ones, the digest. Then the commit before is used, and that is said (FellBack).
+// A commit is one sync: bbolt writes the pages and the meta page, then the file is synced once, then the writers get
+// their answers. This is safe because a commit never overwrites a page of the commit before it, which was synced before
+// this one began. After a power cut any part of an unsynced commit may be on disk, but nobody was told that it was
+// stored. The check at the next start finds such a commit by a missing page, by a checksum or, where old pages are
+// still in the place of new ones, by the digest. Then the commit before it is used, and Stats says so (FellBack).
 //
-// All changes at run time pass Writer.change, and are committed by File.store alone.
+// All changes at run time are made through Writer.change, and only File.store commits them.
 package boltfile
 
 import (
@@ -30,91 +31,93 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// PageSize is of a new file; the host's may be 16 KiB, which quadruples what a small record costs.
+// PageSize is the page size of a new file. The host's may be 16 KiB, with which a small record costs four times as
+// much.
 const PageSize = 4096
 
 // probeTime is how long Probe waits for the writer.
 const probeTime = 5 * time.Second
 
-// Options of a file. All are to be set, but BeforeSync and CommitLog.
+// Options are the settings of a file. All must be set, except BeforeSync and CommitLog.
 type Options struct {
-	MaxSize     int64         // in bytes; what grows is refused with ErrFull from four fifths of it on
-	LockTimeout time.Duration // how long Open waits for another process to let go of the file
-	Compact     bool          // makes Open shrink a file of more than 8 MiB, and twice its live data
+	MaxSize     int64         // in bytes; from four fifths of it on, writes that make the file grow are refused with ErrFull
+	LockTimeout time.Duration // how long Open waits for another process to release the file
+	Compact     bool          // Open shrinks a file that is larger than 8 MiB and than twice its live data
 	Now         func() time.Time
 	Log         *slog.Logger
-	// OpenFile opens the file. Tests make the disk fail with it.
+	// OpenFile opens the file. In tests it makes the disk fail.
 	OpenFile func(path string, flag int, mode fs.FileMode) (*os.File, error)
-	// BeforeSync, if set, is called when all of a commit is written and nothing of it synced. Tests cut
-	// the power there.
+	// BeforeSync, if set, is called when a commit is written completely and nothing of it is synced. Tests cut the
+	// power there.
 	BeforeSync func()
-	// CommitLog, if set, is where every commit is stored besides the file.
+	// CommitLog, if set, stores every commit, too.
 	CommitLog *Log
 	Format    Format
 }
 
-// Format is what the owner of the records knows.
+// Format is what the package has to know about the records.
 type Format struct {
-	Schema uint32 // the version of the records that Prepare brings a file to; entries of a log name it
-	// Fill makes an empty file a database.
+	Schema uint32 // the version to which Prepare migrates the records; log entries name it
+	// Fill makes a database of an empty file.
 	Fill func(*bolt.Tx) error
-	// Prepare brings the file to the current version and deals with its damaged records, before anybody
-	// else uses it. An error refuses the file.
+	// Prepare migrates the file to the current version and deals with its damaged records, before anybody else uses it.
+	// If it returns an error, the file is not opened.
 	Prepare func(*bolt.DB, []Damaged) error
 	// Begin is called for every transaction of the writer.
 	Begin func(*Writer) Batch
 }
 
-// Batch is a transaction as those see it who write with it. All methods: the writer's goroutine.
+// Batch is the owner's side of one transaction. The writer's goroutine calls its methods.
 type Batch interface {
-	// Settle makes, when all ops have run, the changes that they share. spare: there is disk space for
-	// what can wait.
+	// Settle makes the changes that all ops share, after the last of them has run. spare reports whether there is disk
+	// space for changes that can wait.
 	Settle(spare bool) error
-	// Done is called when the transaction is over: stored, or not worth it. It is not called after an error.
+	// Done is called when the transaction is over. stored is false if there was nothing worth storing. Done is not
+	// called after an error.
 	Done(stored bool)
 }
 
-// File is an open file. All methods: any goroutine.
+// File is an open file. Its methods may be called from any goroutine.
 type File struct {
 	queue queue
 
 	// Set once, by Open.
 	path     string
 	bolt     *bolt.DB
-	file     *os.File // which bolt has open
+	file     *os.File // the file that bolt has open
 	o        Options
 	fellBack bool
-	squeezed bool          // by Open
-	leftover bool          // it is still to be squeezed
+	squeezed bool          // Open has squeezed it
+	leftover bool          // it still has to be squeezed
 	failed   chan struct{} // closed by fail
 	ended    chan struct{} // closed when the writer has returned
 
-	// shown holds a token that whoever begins to read borrows, and the writer while it commits.
+	// shown holds a token. The writer takes it while it commits; a reader takes it for a moment when it begins.
 	shown chan struct{}
 
-	// Written by the writer, read by any.
-	synced  atomic.Int64 // id of the newest transaction known to be on disk
+	// Written by the writer, read by anybody.
+	synced  atomic.Int64 // number of the newest transaction known to be on disk
 	commits atomic.Uint64
 	ops     atomic.Uint64
 	broken  atomic.Bool // a commit panicked
 
 	// Set once, by fail.
-	cause atomic.Pointer[error] // before failed is closed
+	cause atomic.Pointer[error] // set before failed is closed
 
-	// The writer's own.
+	// Used by the writer alone.
 	digest   Digest // of the newest commit
-	place    Place  // in the log
+	place    Place  // the position in the log
 	lastOps  int
 	lastTook time.Duration
-	diskFull bool          // what grows is refused
-	pause    time.Duration // before the disk is asked for space again
-	timer    *time.Timer   // until then; nil when it was never full
+	diskFull bool          // writes that make the file grow are refused
+	pause    time.Duration // how long to wait before asking the disk for space again
+	timer    *time.Timer   // runs for that pause; nil if the disk was never full
 	due      bool          // the pause is over
 }
 
-// Open opens the file at path, or creates it, which is done aside and put in place whole. ErrLocked:
-// another process has it. ErrDamaged: it is no sound file of ours; then it is not touched. The caller
-// must Close what is returned.
+// Open opens the file at path. If there is none, it makes one under another name and then gives it that path. It
+// returns ErrLocked if another process has the file, and ErrDamaged if it is not a sound file of ours; then the file is
+// not changed. The caller must Close the File.
 func Open(path string, o Options) (*File, error) {
 	switch _, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -157,7 +160,7 @@ func Open(path string, o Options) (*File, error) {
 	}
 }
 
-// lock opens the file at path for this process alone. f is what bbolt has open.
+// lock opens the file at path for this process alone. f is the file that bbolt has open.
 func lock(path string, o Options) (b *bolt.DB, f *os.File, err error) {
 	openFile := o.OpenFile
 	o.OpenFile = func(path string, flag int, mode fs.FileMode) (_ *os.File, err error) {
@@ -167,7 +170,7 @@ func lock(path string, o Options) (b *bolt.DB, f *os.File, err error) {
 	if b, err = OpenBolt(path, o); err != nil {
 		return nil, nil, err
 	}
-	// Who waited for the lock may get it when another process has just put a new file in the place of this one.
+	// We may have got the lock because another process has just put a new file in the place of this one.
 	opened, err1 := f.Stat()
 	named, err2 := os.Stat(path)
 	if err1 != nil || err2 != nil || !os.SameFile(opened, named) {
@@ -176,9 +179,9 @@ func lock(path string, o Options) (b *bolt.DB, f *os.File, err error) {
 	return b, f, nil
 }
 
-// start has the owner prepare the open file, and starts the writer.
+// start lets the owner of the records prepare the open file, and starts the writer.
 func (f *File) start(got Found) error {
-	// What a process that was killed wrote last may be in memory only, and we are about to build on it.
+	// A killed process may have left its last writes in the kernel's memory only. We are about to build on them.
 	if err := f.bolt.Sync(); err != nil {
 		return fmt.Errorf("sync: %w", err)
 	}
@@ -214,23 +217,24 @@ func (f *File) start(got Found) error {
 	return nil
 }
 
-// OpenBolt opens the file at path, which nobody else is to use and Adopt has found sound, with the settings
-// everything here relies on. bbolt panics on some files it cannot read.
+// OpenBolt opens the file at path with the settings that this package relies on. Nobody else may use the file, and
+// Adopt must have found it sound. bbolt panics on some files that it cannot read.
 func OpenBolt(path string, o Options) (b *bolt.DB, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %v; %s", ErrDamaged, p, Remedy)
 		}
 	}()
-	// A file that outgrows its mapping makes the writer wait for every reader, so for a whole backup. On a 64-bit
-	// host the mapping has the largest size of the file, which costs no memory. On a 32-bit host addresses are scarce.
+	// A file that outgrows its mapping makes the writer wait for every reader, even for a whole backup. On a 64-bit
+	// host the mapping is as large as the file may become, which costs no memory. On a 32-bit host addresses are
+	// scarce.
 	mapped := int(o.MaxSize)
 	if strconv.IntSize == 32 {
 		mapped = 256 << 20
 	}
 	b, err = bolt.Open(path, 0o600, &bolt.Options{
 		Timeout:         o.LockTimeout,
-		NoFreelistSync:  true, // a freelist on disk costs more with every free page
+		NoFreelistSync:  true, // a freelist on disk costs more, the more pages are free
 		FreelistType:    bolt.FreelistMapType,
 		PageSize:        PageSize,
 		MaxSize:         int(o.MaxSize),
@@ -240,11 +244,11 @@ func OpenBolt(path string, o Options) (b *bolt.DB, err error) {
 	if err != nil {
 		return nil, boltError(err)
 	}
-	b.AllocSize = int(min(max(o.MaxSize/64, 64<<10), 4<<20)) // the file grows by that, with one more sync each time
+	b.AllocSize = int(min(max(o.MaxSize/64, 64<<10), 4<<20)) // the file grows in steps of this size, each with one more sync
 	return b, nil
 }
 
-// boltError says in our words why bbolt refuses a file.
+// boltError turns bbolt's reason for refusing a file into an error of ours.
 func boltError(err error) error {
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
@@ -255,7 +259,7 @@ func boltError(err error) error {
 	return err
 }
 
-// Close finishes the writes that wait, and last behind them, refuses new ones, and lets go of the file.
+// Close finishes the writes that wait, and then last; it refuses new ones and releases the file.
 func (f *File) Close(last *Op) error {
 	f.queue.close(errClosed, last)
 	<-f.ended
@@ -264,16 +268,17 @@ func (f *File) Close(last *Op) error {
 		lastErr = last.Wait()
 	}
 	if f.broken.Load() {
-		// Closing would wait for a transaction that nobody can end. The file's lock goes with the process.
+		// Closing would wait for a transaction that nobody can end. The process releases the lock when it ends.
 		return nil
 	}
 	return errors.Join(lastErr, f.bolt.Close())
 }
 
-// Failed is closed when a commit failed, or a page could not be read: nothing more is accepted, and the process must end.
+// Failed returns a channel that is closed when a commit fails or a page cannot be read. Nothing is accepted after that,
+// and the process must end.
 func (f *File) Failed() <-chan struct{} { return f.failed }
 
-// Err is nil, or ErrFailed wrapping the first cause.
+// Err returns nil, or ErrFailed with the first cause.
 func (f *File) Err() error {
 	if p := f.cause.Load(); p != nil {
 		return *p
@@ -281,8 +286,8 @@ func (f *File) Err() error {
 	return nil
 }
 
-// Do runs o in the next transaction, and returns after the sync. When ctx ends before o has begun, o never will.
-// Once o has begun its outcome is waited for, because it may be on disk.
+// Do runs o in the next transaction, and returns after the sync. If ctx ends before o has begun, o never begins. Once o
+// has begun, Do waits for the outcome, because o may be on disk.
 func (f *File) Do(ctx context.Context, o *Op) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -304,8 +309,8 @@ func (f *File) Do(ctx context.Context, o *Op) error {
 // Push queues o for the next transaction, without waiting for it.
 func (f *File) Push(o *Op) error { return f.queue.push(o) }
 
-// Probe reports whether the writer takes writes: nil, ErrFull, ErrNoSpace, ErrFailed, or that it has not
-// answered for five seconds. It commits nothing.
+// Probe reports whether the writer takes writes. It returns nil, ErrFull, ErrNoSpace, ErrFailed, or an error if the
+// writer has not answered within five seconds. It commits nothing.
 func (f *File) Probe() error {
 	o := &Op{Run: func(Batch) error { return nil }, Grows: true}
 	if err := f.Push(o); err != nil {
@@ -327,13 +332,14 @@ type Stats struct {
 	Commits, Ops uint64
 	Waiting      int   // ops in the queue
 	FileBytes    int64 // as the file system says
-	// FellBack: when it was opened the newest commit was unreadable, and the one before it is used.
+	// FellBack: the newest commit was unreadable when the file was opened, and the one before it is used.
 	FellBack bool
-	// Squeezed: Open rid the file of its free pages. Leftover: it is still to be, and could not.
+	// Squeezed: Open removed the old values from the file's free pages. Leftover: that still has to be done, and Open
+	// could not.
 	Squeezed, Leftover bool
 }
 
-// Stats is how the file does.
+// Stats returns the file's counters.
 func (f *File) Stats() Stats {
 	s := Stats{
 		Commits: f.commits.Load(), Ops: f.ops.Load(), Waiting: f.queue.len(), FellBack: f.fellBack, Squeezed: f.squeezed, Leftover: f.leftover,
@@ -344,6 +350,6 @@ func (f *File) Stats() Stats {
 	return s
 }
 
-// Committed is the number of the newest commit: as long as it stays the same, so does the
-// content. It starts anew in a file that was compacted.
+// Committed returns the number of the newest commit: while it stays the same, so does the content. It starts anew after
+// a compaction.
 func (f *File) Committed() uint64 { return uint64(f.synced.Load()) }

@@ -30,11 +30,12 @@ func bloated(b *bolt.DB, f *os.File) (size int64, yes bool) {
 	return info.Size(), err == nil && info.Size() > worthCompacting && info.Size() > compactFrom*live
 }
 
-// squeezeKey is, in the owner's MetaBucket, the record that the free pages hold what nobody may read any more.
+// squeezeKey is the record, in the owner's MetaBucket, that says that the free pages contain data that nobody may read
+// any more.
 const squeezeKey = "squeeze"
 
-// Squeeze has whoever opens the file next rid it of its free pages, and so of what was deleted or replaced. That it is
-// due is stored in this transaction, and forgotten when it is done: a crash between them leaves nothing behind.
+// Squeeze makes the next opening of the file remove its free pages, and with them deleted and replaced data. The
+// request is stored in this transaction, and removed when it is done: a crash in between leaves nothing behind.
 func (w *Writer) Squeeze() error {
 	k := []byte(squeezeKey)
 	return w.PutSealed(MetaBucket, k, Seal(k, []byte("true")))
@@ -71,7 +72,7 @@ func compact(path string, b *bolt.DB, was Found, o Options) error {
 
 // compactInto copies all records of b into the empty file temp. It does not sync it.
 func compactInto(temp string, b *bolt.DB, o Options) error {
-	o.OpenFile = os.OpenFile // what a test wants to hear of is the database
+	o.OpenFile = os.OpenFile // tests want to hear only of the database itself
 	dst, err := OpenBolt(temp, o)
 	if err != nil {
 		return err
@@ -84,8 +85,8 @@ func compactInto(temp string, b *bolt.DB, o Options) error {
 	return errors.Join(err, dst.Close())
 }
 
-// improve says what was found, and puts a smaller copy of the file in the place of path, if there is one to
-// be had: then everything begins again with that.
+// improve logs the findings, and puts a smaller copy of the file in the place of path if that is worth it: then
+// everything begins again with the copy.
 func improve(path string, b *bolt.DB, f *os.File, got Found, due bool, o Options) (replaced bool) {
 	switch {
 	case got.FellBack:
@@ -111,6 +112,6 @@ func improve(path string, b *bolt.DB, f *os.File, got Found, due bool, o Options
 	return err == nil
 }
 
-// errFellBack is what the log says when the newest commit is gone.
+// errFellBack is the log's text if the newest commit is gone.
 var errFellBack = errors.New("the newest commit is unreadable: what was accepted in that commit is lost, " +
 	"and what it deleted is back. After a power cut it is one nobody was told of; otherwise compare with the last snapshot")

@@ -8,9 +8,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Copy writes the file as the newest commit left it to w. It checks everything first: ErrDamaged names what is
-// damaged, and then nothing was written. After an error of ctx or of w, what w got is worth nothing. at is called
-// once, with the number of the commit and its place in the log.
+// Copy writes the file as the newest commit left it to w. It checks everything first: ErrDamaged names the damage, and
+// then nothing was written. After an error of ctx or of w, the content of w is worthless. at is called once, with the
+// number of the commit and its place in the log.
 func (f *File) Copy(ctx context.Context, w io.Writer, at func(commit uint64, place Place)) (n int64, err error) {
 	err = f.Read(ctx, func(t *bolt.Tx) error {
 		place, err := PlaceOf(t)

@@ -37,7 +37,7 @@ func (d Digest) without(k, value []byte) Digest {
 	return Digest{N: d.N - 1, Sum: d.Sum - hash(k, value)}
 }
 
-// numbered is d after the running number of a bucket changed. It has no checksum of its own.
+// numbered returns d after the running number of a bucket changed. The number has no checksum of its own.
 func (d Digest) numbered(bucket string, from, to uint64) Digest {
 	of := func(n uint64) uint64 {
 		if n == 0 {
@@ -49,8 +49,8 @@ func (d Digest) numbered(bucket string, from, to uint64) Digest {
 	return d
 }
 
-// hash is of one record. Checksums alone would not do: the same change to two records changes both in the
-// same bits, which cancel out. So two of them are mixed until every bit depends on every other.
+// hash returns the hash of one record. Checksums alone would not do: the same change to two records changes both in the
+// same bits, which cancel out. So two checksums are mixed until every bit depends on every other.
 func hash(k, value []byte) uint64 {
 	h := uint64(crc32.Update(crc32.ChecksumIEEE(k), crc32.IEEETable, value))<<32 | uint64(Checksum(k, value))
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
@@ -61,11 +61,11 @@ func hash(k, value []byte) uint64 {
 // isDigest reports whether a record is the digest.
 func isDigest(bucket string, k []byte) bool { return bucket == MetaBucket && string(k) == digestKey }
 
-// errOtherRecords is why a file is not believed whose records are each sound.
+// errOtherRecords is the error for a file whose records are each sound, but not those of the newest commit.
 var errOtherRecords = errors.New("the records are not those of the newest commit: some are missing or older ones are back, " +
 	"and which cannot be told")
 
-// loadDigest is the stored digest; ok is false when there is none that can be read.
+// loadDigest returns the stored digest; ok is false if there is no readable one.
 func loadDigest(k, value []byte) (d Digest, ok bool) {
 	payload, err := Unseal(k, value)
 	if err != nil || len(payload) != digestSize {
@@ -75,7 +75,7 @@ func loadDigest(k, value []byte) (d Digest, ok bool) {
 	return Digest{N: int(n.Uint64(payload)), Sum: n.Uint64(payload[8:]), Tx: n.Uint64(payload[16:])}, true
 }
 
-// storedDigest is the one in the file.
+// storedDigest returns the one in the file.
 func storedDigest(t *bolt.Tx) (Digest, error) {
 	d, ok := loadDigest([]byte(digestKey), metaValue(t, digestKey))
 	if !ok {

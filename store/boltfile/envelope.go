@@ -31,7 +31,7 @@ func Seal(key, payload []byte) []byte {
 	return append(out, payload...)
 }
 
-// Unseal is the inverse of Seal. The payload it returns is part of value: it dies with the transaction.
+// Unseal returns the inverse of Seal. The payload it returns is part of value: it dies with the transaction.
 func Unseal(key, value []byte) ([]byte, error) {
 	switch {
 	case len(value) < EnvelopeSize:
@@ -44,7 +44,7 @@ func Unseal(key, value []byte) ([]byte, error) {
 	return value[EnvelopeSize:], nil
 }
 
-// DamagedRecord names a record that is not what was once written.
+// DamagedRecord returns an error that names a damaged record.
 func DamagedRecord(bucket string, key []byte, why error) error {
 	return fmt.Errorf("%w: bucket %s, key %q: %w", ErrDamaged, bucket, key, why)
 }

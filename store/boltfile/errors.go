@@ -13,7 +13,7 @@ var (
 	ErrFailed = errors.New("the database failed; the process must end")
 	// ErrLocked: another process has the file open.
 	ErrLocked = errors.New("another hermes-connector holds the database")
-	// ErrDamaged: a file or a record is not what was once written.
+	// ErrDamaged: a file or a record has other content than was written.
 	ErrDamaged = errors.New("the database is damaged")
 	// ErrNewer: this version does not know the form of the records.
 	ErrNewer = errors.New("another version of hermes-connector wrote it")
@@ -21,6 +21,6 @@ var (
 	ErrUnread = errors.New("the disk does not give back a page of the file")
 )
 
-// Remedy is what to do about a file that cannot be used.
+// Remedy says what to do about an unusable file.
 const Remedy = "restore a backup (`hermes-connector restore FILE`), or keep what can be read of this one " +
 	"(`hermes-connector restore --salvage FILE`, with the database as FILE)"

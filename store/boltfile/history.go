@@ -15,7 +15,7 @@ const (
 	maxTerms = 256 // older ones are forgotten
 )
 
-// Term is the time of one leader in the story of a file.
+// Term is the time of one leader in the history of a file.
 type Term struct {
 	Term   uint64
 	First  uint64 // the number of its first entry
@@ -23,13 +23,13 @@ type Term struct {
 	Forced bool   // it began with another file, which the operator put there
 }
 
-// History is where a file stands in a log, and how it came there.
+// History is the place of a file in a log, and the terms through which it came there.
 type History struct {
 	Place
 	Terms []Term // the newest is the last
 }
 
-// historyOf is the one of t's file.
+// historyOf returns the one of t's file.
 func historyOf(t *bolt.Tx) (h History, err error) {
 	if h.Place, err = PlaceOf(t); err != nil {
 		return h, err
@@ -57,7 +57,8 @@ func parseTerms(value []byte) (terms []Term, err error) {
 	return terms, nil
 }
 
-// beginTerm has the file remember that its next entry is the first of l's term. It stood at entry after.
+// beginTerm makes the file remember that its next entry is the first of l's term, and that it was at entry after before
+// that.
 func (w *Writer) beginTerm(l Log, after uint64, base bool) error {
 	h, err := historyOf(w.Tx)
 	if err != nil {
@@ -82,7 +83,8 @@ func (w *Writer) beginTerm(l Log, after uint64, base bool) error {
 	return w.PutSealed(MetaBucket, k, Seal(k, b))
 }
 
-// HistoryAt is that of the file at path. ErrLocked: another process uses it. ErrDamaged: it, or a record of it, is damaged.
+// HistoryAt returns the history of the file at path. ErrLocked: another process uses it. ErrDamaged: it, or a record of
+// it, is damaged.
 func HistoryAt(path string, o Options) (h History, err error) {
 	got, err := verify(path, o)
 	if err == nil {
@@ -99,7 +101,7 @@ func HistoryAt(path string, o Options) (h History, err error) {
 	return h, errors.Join(err, b.Close())
 }
 
-// History is that of a file that has e, which is a base.
+// History returns the history of a file that has e, which is a base.
 func (e Entry) History() (h History, err error) {
 	h.Place = e.Place
 	err = changes(e.changes, func(c change) error {
@@ -111,7 +113,7 @@ func (e Entry) History() (h History, err error) {
 	return h, err
 }
 
-// end is the last number of h's term at index n.
+// end returns the last number of h's term at index n.
 func (h History) end(n int) uint64 {
 	if n+1 < len(h.Terms) {
 		return h.Terms[n+1].After
@@ -119,7 +121,7 @@ func (h History) end(n int) uint64 {
 	return h.N
 }
 
-// Has reports whether h went through entry n of that term.
+// Has reports whether h contains entry n of that term.
 func (h History) Has(term, n uint64) bool {
 	for i, t := range h.Terms {
 		if t.Term == term && t.First <= n && n <= h.end(i) {
@@ -129,8 +131,8 @@ func (h History) Has(term, n uint64) bool {
 	return false
 }
 
-// Misses is how many of the entries that h went through are not in now: lost, if nobody wanted it so. Of entries that
-// are too old to be remembered nothing is said.
+// Misses counts the entries of h that are not in now: they are lost, unless somebody wanted that. It ignores entries
+// that are too old to be remembered.
 func (h History) Misses(now History) uint64 {
 	shared, forced := uint64(0), false
 	for i, t := range now.Terms {

@@ -12,8 +12,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// A file may have a log: every commit is stored there, too, before anybody is told of it. Whoever replays the log into
-// an empty file has the same records and running numbers. An entry of the log is
+// A file may have a log: every commit is stored there, too, before anybody is told of it. Replaying the log into an
+// empty file gives the same records and running numbers. An entry of the log is
 //
 //	1 byte    version of the form
 //	1 byte    1: it is a base, the whole file, and what was there before goes; else 0
@@ -22,9 +22,8 @@ import (
 //	…         the changes, in order
 //	4 bytes   CRC-32C over all of that
 //
-// The place is also a record of the file, so a file alone says which entry it ends with, and whether anything was
-// changed in it since by whoever had it to themselves: a migration, damage set aside, a restore. Then its next entry is
-// a base.
+// The place is also a record of the file. So a file alone tells which entry it ends with, and whether somebody who had
+// it alone has changed it since: a migration, damage set aside, a restore. Then its next entry is a base.
 const (
 	entryVersion = 1
 	entryHead    = 6
@@ -32,10 +31,10 @@ const (
 	placeKey     = "applied"
 )
 
-// CommitLog is where commits are stored besides the file.
+// CommitLog stores commits beside the file.
 type CommitLog interface {
-	// Append stores entry as number at.N, and returns nil when it is as safe as the log makes things. After an error
-	// nobody knows whether it is stored. The entry is not to be kept or changed.
+	// Append stores entry as number at.N, and returns nil when it is as safe as the log can make it. After an error
+	// nobody knows whether it is stored. Append must not keep or change the entry.
 	Append(at Place, entry []byte) error
 }
 
@@ -44,14 +43,14 @@ type Log struct {
 	To     CommitLog
 	Term   uint64 // grows with every change of leader; no two leaders ever have the same, whatever the log forgot between them
 	Top    uint64 // the number of its newest entry when the file is opened; 0: it is empty
-	Forced bool   // the operator had it made of another file, and what that lacks is not missed
+	Forced bool   // the operator had it made of another file, and entries that it lacks are not missed
 }
 
-// Place is where in a log a file stands.
+// Place is the position of a file in a log.
 type Place struct {
 	Term, N uint64                // the leader's term, and the number, of the entry the file ends with; numbers begin with 1
 	Chain   [sha256.Size / 2]byte // over that entry's changes, and all before it
-	Records int                   // how many there are then, but for the place
+	Records int                   // how many records there are then, without the place itself
 	Sum     uint64                // of their hashes
 }
 
@@ -69,7 +68,7 @@ func parsePlace(b []byte) (p Place) {
 	return p
 }
 
-// PlaceOf is where the file of t stands; the zero Place when it never had a log.
+// PlaceOf returns the place of the file of t; the zero Place if it never had a log.
 func PlaceOf(t *bolt.Tx) (p Place, err error) {
 	value := metaValue(t, placeKey)
 	if value == nil {
@@ -101,7 +100,7 @@ func besidesPlace(d Digest, t *bolt.Tx) Digest {
 	return d
 }
 
-// next is the place after a commit with these changes, which leaves records with the digest d.
+// next returns the place after a commit with these changes, which leaves records with the digest d.
 func (p Place) next(term uint64, changes []byte, d Digest) Place {
 	h := sha256.New()
 	_, _ = h.Write(p.Chain[:])
@@ -111,7 +110,8 @@ func (p Place) next(term uint64, changes []byte, d Digest) Place {
 	return next
 }
 
-// entry ends the transaction w for the log, and is what is to be appended to it. base: w.recorded is the whole file.
+// entry ends the transaction w for the log, and returns the place and the entry to append. base: w.recorded is the
+// whole file.
 func (f *File) entry(w *Writer, base bool) (Place, []byte, error) {
 	l, before := f.o.CommitLog, f.digest
 	was, err := PlaceOf(w.Tx)
@@ -145,7 +145,7 @@ func (w *Writer) putPlace(p Place) error {
 	return w.PutSealed(MetaBucket, k, Seal(k, p.append(nil)))
 }
 
-// What a recorded change has: its bucket always does.
+// The parts of a recorded change; it always has its bucket.
 const (
 	hasKey = 1 << iota
 	hasValue
@@ -176,7 +176,7 @@ func (w *Writer) record(c change) {
 	w.recorded = b
 }
 
-// errEntry is of an entry that does not hold together.
+// errEntry is the error for an inconsistent entry.
 var errEntry = fmt.Errorf("%w: an entry of the log is not what was appended", ErrDamaged)
 
 // changes calls each for the recorded changes in b, until it fails.
@@ -225,7 +225,7 @@ type Entry struct {
 	changes []byte
 }
 
-// ParseEntry reads what Append was given. ErrDamaged: it was not that.
+// ParseEntry reads an entry that Append was given. ErrDamaged: it is not one.
 func ParseEntry(b []byte) (e Entry, err error) {
 	if len(b) < entryHead+placeSize+4 || b[0] != entryVersion || b[1] > 1 {
 		return e, errEntry
@@ -244,10 +244,10 @@ func (e Entry) Follows(p Place) bool {
 	return e.Place.N == p.N+1 && p.next(e.Place.Term, e.changes, Digest{}).Chain == e.Place.Chain
 }
 
-// ErrNotNext: the entry does not follow what the file has. The file is another one's, or entries are missing.
+// ErrNotNext: the entry does not continue the file. Either the file is another one's, or entries are missing.
 var ErrNotNext = errors.New("the entry does not continue this file")
 
-// Replay applies e to the file b, which nobody else uses, in a transaction of its own. An error leaves b as it was:
+// Replay applies e to the file b, which nobody else uses, in a transaction of its own. After an error b is unchanged:
 // ErrNotNext, ErrDamaged, or bbolt's.
 func Replay(b *bolt.DB, e Entry) error {
 	return b.Update(func(t *bolt.Tx) error { return replay(t, e) })
@@ -291,7 +291,8 @@ func replay(t *bolt.Tx, e Entry) error {
 	return putDigest(t, Digest{N: d.N + w.delta.N, Sum: d.Sum + w.delta.Sum})
 }
 
-// Follower is a file that is brought from one entry of a log to the next, and that nobody else uses. It is for one goroutine.
+// Follower is a file that is brought from one entry of a log to the next, and that nobody else uses. It is for one
+// goroutine.
 type Follower struct {
 	b      *bolt.DB
 	at     Place
@@ -334,11 +335,11 @@ func Follow(path string, o Options) (*Follower, error) {
 	return f, nil
 }
 
-// At is where the file stands.
+// At returns the file's place.
 func (f *Follower) At() Place { return f.at }
 
-// Apply applies entries, in order, all or none, and they are on the disk when it returns. ErrNotNext, ErrDamaged: the file
-// can only be made anew. ErrNewer: the records of one of them are not known here.
+// Apply applies entries, in order, all or none; they are on the disk when it returns. ErrNotNext, ErrDamaged: the file
+// can only be made anew. ErrNewer: one of them has records of a newer version.
 func (f *Follower) Apply(entries ...Entry) error {
 	if len(entries) == 0 {
 		return nil
@@ -360,7 +361,7 @@ func (f *Follower) Apply(entries ...Entry) error {
 	return err
 }
 
-// History is where the file stands, and how it came there.
+// History returns the file's history.
 func (f *Follower) History() (h History, err error) {
 	err = f.b.View(func(t *bolt.Tx) error { h, err = historyOf(t); return err })
 	return h, err
@@ -381,7 +382,7 @@ func dropAll(t *bolt.Tx) error {
 	return err
 }
 
-// recordAll has w record the whole file, as it is.
+// recordAll makes w record the whole file, as it is.
 func (w *Writer) recordAll() error {
 	return w.ForEach(func(name []byte, b *bolt.Bucket) error {
 		bucket := string(name)
@@ -398,8 +399,9 @@ func (w *Writer) recordAll() error {
 	})
 }
 
-// enterLog appends the whole file to its log, unless it is as the newest entry left it. So a file goes on that is ahead of
-// its log, or whose log is another one: whoever opens it has judged that. A base may leave numbers out before it.
+// enterLog appends the whole file to its log, unless it is as the newest entry left it. So a file can continue that is
+// ahead of its log, or belongs to another one: the opener has decided that it may. Before a base the numbering may have
+// a gap.
 func (f *File) enterLog() error {
 	b, err := f.begin(true)
 	if err != nil {

@@ -29,8 +29,8 @@ type meta struct {
 // metas are the meta pages of a file.
 type metas struct {
 	intact []meta // the newest first, which bbolt will go by
-	// broken: the other one is not what was written. A power cut while it was being written does
-	// that to a commit nobody was told of; anything else to one that counted.
+	// broken: the other meta page has wrong content. A power cut during its write does that to a commit of which nobody
+	// was told; any other cause damages a commit that counted.
 	broken bool
 	// lost: the broken one may be the newer of the two.
 	lost bool
@@ -66,8 +66,8 @@ func readMetas(f io.ReaderAt) (m metas, err error) {
 	return m, nil
 }
 
-// isBefore reports whether the broken meta page b is of the commit before tx: it says so, or would be
-// intact if it did.
+// isBefore reports whether the broken meta page b belongs to the commit before tx: it has that commit's number, or its
+// checksum is right with that number in place of its own.
 func isBefore(b []byte, tx uint64) bool {
 	e := binary.NativeEndian
 	if e.Uint64(b[metaTx:]) == tx-1 {
@@ -92,8 +92,8 @@ func parseMeta(b []byte) (meta, error) {
 	return m, nil
 }
 
-// retract makes the meta page at an offset one that bbolt does not go by, for good, and leaves all it says but
-// its checksum. Stopped half done it leaves a page that is intact, or not.
+// retract overwrites the checksum of the meta page at an offset with zeros, so that bbolt never uses that page again. All
+// other fields of the page stay. If retract is stopped in the middle, the page may still be intact.
 func retract(f *os.File, at int64) error {
 	if _, err := f.WriteAt(make([]byte, metaSize-metaSumAt), at+metaSumAt); err != nil {
 		return err

@@ -40,8 +40,8 @@ const (
 	opWithdrawn
 )
 
-// queue is where ops wait for the writer, in the order they came. It is as long as there are
-// callers, each of which waits for its own op.
+// queue holds the ops that wait for the writer, in order. It has at most one op for each caller, because a caller waits
+// for its own.
 type queue struct {
 	wake chan struct{} // capacity 1: full means "look again"
 
@@ -70,8 +70,8 @@ func (q *queue) signal() {
 	}
 }
 
-// close makes the queue refuse everything from now on with why. The first reason stays. The op last, if
-// there is one, is queued behind all others, unless the queue was closed before.
+// close makes the queue refuse all further ops with why. The first reason stays. The op last, if there is one, is
+// queued behind all others, unless the queue was closed before.
 func (q *queue) close(why error, last *Op) {
 	q.mu.Lock()
 	if q.closed == nil {
@@ -84,15 +84,15 @@ func (q *queue) close(why error, last *Op) {
 	q.signal()
 }
 
-// len is how many ops wait.
+// len returns how many ops wait.
 func (q *queue) len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.ops)
 }
 
-// take blocks until there are ops and returns the next batch, begun. It returns nil when the
-// queue is closed and empty. lastOps and lastTook are what the previous commit carried and took.
+// take blocks until there are ops and returns the next batch, marked as begun. It returns nil if the queue is closed
+// and empty. lastOps and lastTook are the size and the duration of the previous commit.
 func (q *queue) take(lastOps int, lastTook time.Duration) []*Op {
 	for alone := lastOps <= 1; ; {
 		q.mu.Lock()
@@ -114,8 +114,8 @@ func (q *queue) take(lastOps int, lastTook time.Duration) []*Op {
 	}
 }
 
-// gather gives those whose ops were answered together the time to come back together, or they
-// would be split over two commits from then on.
+// gather gives callers whose ops were answered together the time to come back together. Otherwise they would be split
+// over two commits from then on.
 func (q *queue) gather(lastOps int, lastTook time.Duration) {
 	if lastTook > slowCommit {
 		t := time.NewTimer(lingerFor)
@@ -123,7 +123,7 @@ func (q *queue) gather(lastOps int, lastTook time.Duration) {
 		<-t.C
 		return
 	}
-	// On a quick disk: as long as it costs no more than letting those run who are ready to.
+	// On a quick disk: wait only as long as it costs no more than letting other goroutines run that are ready.
 	for have := 0; ; {
 		runtime.Gosched()
 		n := q.len()
@@ -134,7 +134,7 @@ func (q *queue) gather(lastOps int, lastTook time.Duration) {
 	}
 }
 
-// drainLocked takes the next batch off the queue, without what was withdrawn. q.mu must be held.
+// drainLocked takes the next batch off the queue, without withdrawn ops. q.mu must be held.
 func (q *queue) drainLocked() []*Op {
 	var batch []*Op
 	n, bytes := 0, 0

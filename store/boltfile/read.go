@@ -10,9 +10,9 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// Read runs fn in a read transaction of its own. fn must copy what it keeps. What fn sees is on disk: bbolt
-// shows readers a commit before its sync, and an answer drawn from that could outlive the data it rests on.
-// A page that cannot be read is ErrFailed.
+// Read runs fn in a read transaction of its own. fn must copy what it keeps. The data that fn sees is on disk: bbolt
+// shows readers a commit before its sync, and an answer based on that could outlive its data. A page that cannot be
+// read is ErrFailed.
 func (f *File) Read(ctx context.Context, fn func(*bolt.Tx) error) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -14,11 +14,11 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// Replace puts what r gives in the place of the file at path, which is kept beside it under another name. prepare
-// is called with the new file, which nobody else knows of, and with the former one, locked; nil when there is
-// none that bbolt opens. On any error the file at path is what it was.
+// Replace replaces the file at path by the content of r, and keeps the former file beside it under another name.
+// prepare is called with the new file, which nobody else knows of, and with the former one, locked; nil if there is
+// none that bbolt opens. After any error the file at path is unchanged.
 func Replace(path string, r io.Reader, o Options, prepare func(temp string, former *bolt.DB) error) (kept string, err error) {
-	// Held to the end: no server can start meanwhile. What cannot be opened nobody else holds.
+	// Held to the end, so that no server can start meanwhile. A file that cannot be opened is not in use either.
 	former, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: o.LockTimeout})
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
@@ -50,22 +50,22 @@ func Replace(path string, r io.Reader, o Options, prepare func(temp string, form
 	return kept, err
 }
 
-// A backup is the file as one commit left it, and a trailer behind its last page that says when
-// it was made. Nothing reads that far in a database, so a backup is one as it stands.
+// A backup is the file as one commit left it, and a trailer behind its last page that says when it was made. A database
+// is never read that far, so a backup is a database as it stands.
 const (
 	trailerMagic = "hermes-connector backup\n"
-	// TrailerSize is of the magic, the time in Unix seconds and the checksum of both.
+	// TrailerSize is the size of the magic, the time in Unix seconds and the checksum of both.
 	TrailerSize = int64(len(trailerMagic) + 8 + 4)
 )
 
-// Trailer is the trailer of a backup that was made at.
+// Trailer returns the trailer of a backup that was made at.
 func Trailer(at time.Time) []byte {
 	b := binary.BigEndian.AppendUint64([]byte(trailerMagic), uint64(at.Unix()))
 	return binary.BigEndian.AppendUint32(b, Checksum(b, nil))
 }
 
-// CutTrailer cuts the trailer off the backup at path; false when it has none, as a copy of the file that was
-// made by hand.
+// CutTrailer cuts the trailer off the backup at path; false if it has none, like a copy of the file that was made by
+// hand.
 func CutTrailer(path string) (made time.Time, ok bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

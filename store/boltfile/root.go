@@ -6,9 +6,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Every commit writes the root page. It lists the buckets, and the small buckets lie in it. When the root has
-// outgrown one page, bbolt splits it, and every commit writes three pages. That stays so when the root has become
-// small again, because bbolt merges only pages out of which a bucket was deleted. So each start merges a split root.
+// Every commit writes the root page. It lists the buckets, and contains the small ones. When the root has outgrown one
+// page, bbolt splits it, and every commit writes three pages. That stays so when the root has become small again,
+// because bbolt merges only pages from which a bucket was deleted. So each start merges a split root.
 
 // isSplit reports whether the root is more than one page.
 func (f *File) isSplit() (split bool, err error) {

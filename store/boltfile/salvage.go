@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// Salvage calls each for every record of the file at path that can be read, of the newest commit, or of the
-// one before it when less of that is damaged. lost is what cannot be read; the error is of each, or that
+// Salvage calls each for every readable record of the file at path. The records are those of the newest commit, or of
+// the one before it if less of that is damaged. lost lists what cannot be read; the error comes from each, or says that
 // there is nothing to begin with.
 func Salvage(path string, each func(bucket string, k, value []byte) error) (lost []error, err error) {
 	f, err := os.Open(path)

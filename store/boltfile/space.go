@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// A full disk is no damage: bbolt rolls the transaction back, of which no meta page speaks. What would
-// make the file grow is refused from then on. What deletes is still tried, for it mostly finds
-// space inside the file, and an acknowledgement that is not stored is a message that comes again.
-// Now and then the writer asks the disk for some space (askForSpace). When it gets it, it accepts everything again.
+// A full disk is no damage: bbolt rolls the transaction back, and no meta page mentions it. From then on changes that
+// make the file grow are refused. Deletions are still tried, because they mostly find space inside the file, and an
+// acknowledgement that is not stored means that a message comes again. Now and then the writer asks the disk for some
+// space (askForSpace). When it gets it, it accepts everything again.
 const (
 	someSpace  = 256 << 10   // bytes
 	firstPause = time.Second // doubled after every try
 	maxPause   = 30 * time.Second
 )
 
-// noSpace reports whether err is a write or a growth of the file that was refused for want of
-// space. A sync that says so is another matter: what it was to bring to the disk may be gone.
+// noSpace reports whether err is a write or a growth of the file that was refused for lack of space. If a sync says so
+// it is different: the data that it was to bring to the disk may be gone.
 func noSpace(err error) bool {
 	if err == nil {
 		return false
@@ -29,7 +29,7 @@ func noSpace(err error) bool {
 		if isPath && write.Op == "write" && errors.Is(write.Err, no) {
 			return true
 		}
-		// bbolt hands on no more than the text of this one.
+		// bbolt passes on only the text of this error.
 		if text := err.Error(); strings.HasPrefix(text, "file resize error: ") && strings.HasSuffix(text, no.Error()) {
 			return true
 		}
@@ -37,8 +37,8 @@ func noSpace(err error) bool {
 	return false
 }
 
-// asBefore reports whether the newest commit in the file is the last one that was synced. After a write that failed it could
-// in theory be another: if that write was of a meta page, and all of the page arrived.
+// asBefore reports whether the newest commit in the file is the last one that was synced. After a failed write it could
+// in theory be another one: if that write was of a meta page, and the whole page arrived.
 func (f *File) asBefore() bool {
 	t, err := f.begin(false)
 	if err != nil {
@@ -55,7 +55,7 @@ func (f *File) refuseGrowth(why error) {
 	f.askLater()
 }
 
-// askLater has the writer ask for space after the pause. The timer's function queues an op, and waits for nothing.
+// askLater makes the writer ask for space after the pause. The timer's function queues an op, and does not wait.
 func (f *File) askLater() {
 	f.timer = time.AfterFunc(f.pause, func() {
 		_ = f.queue.push(&Op{Run: func(Batch) error { // closed: nobody needs space any more

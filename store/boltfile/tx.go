@@ -7,19 +7,19 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Writer is a write transaction as the ops of one batch share it. The embedded one is for reading.
+// Writer is a write transaction that the ops of one batch share. The embedded one is for reading.
 type Writer struct {
 	*bolt.Tx
 	// Changes counts the changes so far, those included that are yet to be made: who has some in hand adds one.
 	Changes int
 	// Note, if set, is called with the bucket of every change.
 	Note      func(bucket string)
-	delta     Digest // what the changes so far do to the file's
+	delta     Digest // the effect of the changes so far on the file's digest
 	recording bool   // they are recorded
 	recorded  []byte // for the log
 }
 
-// Edit is the transaction x of somebody who has the file to themselves, for Update or before it.
+// Edit makes a Writer of the transaction x, for a caller who has the file alone: in Update or before it.
 func Edit(x *bolt.Tx) *Writer { return &Writer{Tx: x} }
 
 // change is one change of a file: the only kind there is while it is in use.
@@ -42,7 +42,7 @@ func (w *Writer) AppendSealed(bucket string, k, value []byte) error {
 	return w.change(change{bucket: bucket, key: k, value: value, append: true})
 }
 
-// Delete removes what is under k.
+// Delete removes the value under k.
 func (w *Writer) Delete(bucket string, k []byte) error {
 	return w.change(change{bucket: bucket, key: k})
 }

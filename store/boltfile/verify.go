@@ -14,28 +14,28 @@ import (
 // bbolt reads every page of the file when it opens it, in a goroutine whose panics nobody can catch, and through a
 // mapping that faults behind the end of the file. So plain reads check the page tree and every record first.
 
-// Found is what a look at a whole file has shown.
+// Found is the result of checking a whole file.
 type Found struct {
 	// Bad are the damaged records, by their pages.
 	Bad []Damaged
-	// FellBack: the newest commit is unreadable; all here is of the one before it.
+	// FellBack: the newest commit is unreadable; everything here is about the one before it.
 	FellBack bool
-	torn     *meta // of that commit, if bbolt would still go by it
+	torn     *meta // the meta page of that commit, if bbolt would still use it
 	broken   bool  // a meta page is damaged, and nothing is lost with it
 	of       meta  // the commit
 	records  Digest
-	expected *Digest // what the file says of its records; nil when it says nothing
+	expected *Digest // the digest stored in the file; nil if there is none
 }
 
-// Damaged is a record that is not what was once written.
+// Damaged is a record with other content than was written.
 type Damaged struct {
 	Bucket string
 	Key    []byte
 	Err    error // ErrDamaged, with the bucket and the key
 }
 
-// Misses is nil, or says that records are missing, or too many, beyond what bad records explain, or that
-// the whole tree is of an older commit.
+// Misses returns nil, or an error that says that there are fewer or more records than bad records explain, or that the
+// whole tree belongs to an older commit.
 func (f Found) Misses() error {
 	d := f.expected
 	if d == nil { // the digest is a damaged record, and named as one
@@ -55,7 +55,7 @@ const (
 	pagesLost
 )
 
-// grade is how much of a commit is there, of which a walk has found this.
+// grade rates how much of a commit is there, of which a walk has found f.
 func (f Found) grade(err error) int {
 	switch {
 	case err != nil:
@@ -68,8 +68,8 @@ func (f Found) grade(err error) int {
 	return whole
 }
 
-// Verify reports what is wrong with the file at path: nil, or ErrDamaged with what is damaged named.
-// Nothing but a server that writes to it meanwhile may mislead it.
+// Verify checks the file at path. It returns nil, or ErrDamaged with the damage named. Only a server that writes to the
+// file at the same time may mislead it.
 func Verify(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -101,8 +101,8 @@ func Named(bad []Damaged) error {
 	return fmt.Errorf("%w, and %d more records", bad[0].Err, len(bad)-1)
 }
 
-// Adopt looks at the file at path, which nobody writes to, and sees to it that bbolt goes by the commit
-// that was found. ErrDamaged: bbolt cannot be given the file, or records are missing in it.
+// Adopt checks the file at path, which nobody writes to, and makes sure that bbolt uses the commit that was found.
+// ErrDamaged: bbolt cannot be given the file, or records are missing in it.
 func Adopt(path string) (got Found, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -118,8 +118,7 @@ func Adopt(path string) (got Found, err error) {
 	return got, err
 }
 
-// verify reports why bbolt must not be given the file at path: ErrDamaged, ErrLocked, or what the
-// system says.
+// verify reports why bbolt must not be given the file at path: ErrDamaged, ErrLocked, or the system's error.
 func verify(path string, o Options) (Found, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -139,7 +138,7 @@ func verify(path string, o Options) (Found, error) {
 		}
 		return Found{}, Advised(unsound(err))
 	}
-	got, err := Adopt(path) // nobody writes: the lock is shared only with those who do this, too
+	got, err := Adopt(path) // nobody writes: the lock is shared only with others who check
 	return got, Advised(errors.Join(err, lock.Close()))
 }
 
@@ -171,8 +170,8 @@ func Advised(err error) error {
 	return fmt.Errorf("%w; %s", err, Remedy)
 }
 
-// look reads the whole file. Its error says that the page tree is damaged or could not be read: bbolt cannot be given
-// the file. When the newest commit is not whole, and more is there of the one before, that one is what was found.
+// look reads the whole file. An error says that the page tree is damaged or could not be read: bbolt cannot be given
+// the file. If the newest commit is incomplete, and more is there of the one before, the result is about that one.
 func look(f *os.File) (got Found, err error) {
 	m, err := readMetas(f)
 	if err != nil {

@@ -27,7 +27,7 @@ type pages struct {
 	Found
 
 	each func(bucket string, k, value []byte) error // of every sound record, unless it is nil
-	lost func(error)                                // what is damaged, to go on behind it; nil: it ends the walk
+	lost func(error)                                // takes an error for damage, and the walk continues behind it; nil: the damage ends the walk
 }
 
 func walker(f io.ReaderAt, m meta) *pages {
@@ -43,8 +43,8 @@ func (p *pages) fail(err error) error {
 	return nil
 }
 
-// walk checks the page id and everything below it, which belongs to bucket b; "" is the root.
-// Its keys must lie in [low, high); nil is open.
+// walk checks the page id and everything below it, which belongs to bucket b; "" is the root. Its keys must lie in
+// [low, high); nil means no bound.
 func (p *pages) walk(id uint64, b string, low, high []byte) error {
 	page, err := p.read(id)
 	if err != nil {
@@ -88,7 +88,7 @@ func (p *pages) read(id uint64) ([]byte, error) {
 	return whole, nil
 }
 
-// disown makes the page of that many bytes one that has no place yet.
+// disown returns a page, of that many bytes, to those that have no place yet.
 func (p *pages) disown(id uint64, size int64) {
 	for i := id; i < id+uint64(size/p.size); i++ {
 		p.seen[i/64] &^= 1 << (i % 64)
@@ -104,10 +104,10 @@ type treePage struct {
 	count  int  // of elements
 }
 
-// element is one of a page.
+// element is one element of a page.
 type element struct {
 	key   []byte
-	rest  []byte // what is behind the key, beginning with the value
+	rest  []byte // the rest behind the key, beginning with the value
 	value uint64 // bytes of the value; 0 in a branch
 	end   uint64 // where the value ends, from the page's begin
 	flags uint32 // of a leaf's
@@ -133,8 +133,7 @@ func (g treePage) element(i int) (element, error) {
 	return out, nil
 }
 
-// elements checks the elements of a page, or of the small page inside a bucket's value. end is
-// where the last one ends.
+// elements checks the elements of a page, or of the small page inside a bucket's value. end is where the last one ends.
 func (p *pages) elements(id uint64, page []byte, b string, low, high []byte) (end uint64, err error) {
 	if len(page) < pageHeader {
 		return end, p.fail(fmt.Errorf("page %d: a bucket in it is cut off", id))
@@ -160,10 +159,10 @@ func (p *pages) elements(id uint64, page []byte, b string, low, high []byte) (en
 				return end, err
 			}
 		}
-		// The first key of a page is the one it stands under: bbolt looks for it there when the page
-		// changes, and would otherwise leave a pointer to what it has freed.
+		// The first key of a page is the one under which the page is listed: bbolt looks for it there when the page
+		// changes, and would otherwise leave a pointer to a freed page.
 		order := bytes.Compare(low, el.key)
-		if low != nil && i == 0 && order != 0 { // all of it may be another bucket's, which keeps the right to it
+		if low != nil && i == 0 && order != 0 { // the whole page may belong to another bucket, which keeps the right to it
 			p.disown(id, int64(len(page)))
 			return end, p.fail(fmt.Errorf("page %d: it stands under another key than its first", id))
 		}
@@ -233,7 +232,7 @@ func (p *pages) value(id uint64, b string, k []byte, flags uint32, size uint64, 
 		return p.walk(root, string(k), nil, nil)
 	}
 	inner := rest[bucketHeader:size]
-	// It has no number: when the bucket outgrows its place, bbolt frees the page of that number.
+	// It has no number: when the bucket outgrows its place, bbolt frees the page with that number.
 	if len(inner) >= pageHeader && (binary.NativeEndian.Uint16(inner[8:]) != flagLeaf || binary.NativeEndian.Uint64(inner) != 0) {
 		return errors.New("the bucket in it is no leaf")
 	}

@@ -12,7 +12,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// errClosed is what everything returns after Close.
+// errClosed is the error of every call after Close.
 var errClosed = fmt.Errorf("database: %w", os.ErrClosed)
 
 // run is the writer, the one goroutine that changes the file; Close waits for it. It takes up to a batch from the
@@ -137,7 +137,7 @@ func (f *File) attempt(batch []*Op) (bad int, err error) {
 			return i, o.err
 		}
 	}
-	// When there is no space what can wait waits on: what deletes must not fail for it.
+	// Without space, changes that can wait are left waiting: deletions must not fail because of them.
 	if err := shared.Settle(refused == nil); err != nil {
 		return -1, err
 	}
@@ -172,7 +172,8 @@ func (f *File) finish(t *Writer, base bool) (err error) {
 	return nil
 }
 
-// store commits b and syncs it, and meanwhile appends entry to the log, if there is one. Nobody begins to read meanwhile, for bbolt shows readers a commit before its sync.
+// store commits b and syncs it, and at the same time appends entry to the log, if there is one. Nobody can begin to
+// read in that time, because bbolt shows readers a commit before its sync.
 func (f *File) store(b *bolt.Tx, at Place, entry []byte) (err error) {
 	id := b.ID()
 	<-f.shown
@@ -195,9 +196,8 @@ func (f *File) store(b *bolt.Tx, at Place, entry []byte) (err error) {
 		logged = func() error { return <-appended }
 	}
 	if err := errors.Join(named("sync", f.bolt.Sync()), named("log", logged())); err != nil {
-		// What was not synced may look sound for as long as it is in memory, also to the next process: it must
-		// not build on that. Whether this reaches the disk does not matter. What the log has of it, the next leader
-		// replays.
+		// An unsynced commit may look sound as long as it is in memory, also to the next process, which must not build
+		// on it. Whether this reaches the disk does not matter. The next leader replays what the log has of it.
 		_ = retract(f.file, int64(id%2)*PageSize+pageHeader)
 		return err
 	}
@@ -206,7 +206,7 @@ func (f *File) store(b *bolt.Tx, at Place, entry []byte) (err error) {
 	return nil
 }
 
-// named is err with what in front of it, if there is one.
+// named returns err with what in front of it, unless err is nil.
 func named(what string, err error) error {
 	if err != nil {
 		err = fmt.Errorf("%s: %w", what, err)
@@ -214,13 +214,13 @@ func named(what string, err error) error {
 	return err
 }
 
-// begin is bolt's Begin, which reads both meta pages through its mapping with its locks held: a fault
-// there would leave everybody else waiting for them. So the disk is asked for them first; what it
-// gives stays in memory for longer than it takes to get there.
+// begin is bolt's Begin, which reads both meta pages through its mapping with its locks held: a fault there would leave
+// everybody else waiting for them. So the pages are read from the disk first; they stay in memory for longer than it
+// takes to get there.
 func (f *File) begin(writable bool) (*bolt.Tx, error) {
 	var b [2]byte // the last byte of the one, and the first of the other
 	_, err := f.file.ReadAt(b[:], PageSize-1)
-	if err != nil && !errors.Is(err, os.ErrClosed) { // of which Begin has its own word
+	if err != nil && !errors.Is(err, os.ErrClosed) { // Begin has its own error for that
 		return nil, fmt.Errorf("%w: meta page: %w", ErrUnread, err)
 	}
 	return f.bolt.Begin(writable)
@@ -236,8 +236,8 @@ func (f *File) full(b *bolt.Tx) bool {
 	return b.Size()-free >= f.o.MaxSize/5*4
 }
 
-// fail ends the writer's work for good. A sync that failed may have lost pages that a second
-// try would not write again, so there is none. Any goroutine; the first cause stays.
+// fail ends the writer's work for good. A sync that failed may have lost pages that a second try would not write again,
+// so there is none. It may be called from any goroutine; the first cause stays.
 func (f *File) fail(cause error) {
 	err := fmt.Errorf("%w: %w", ErrFailed, cause)
 	if !f.cause.CompareAndSwap(nil, &err) {

@@ -1,9 +1,9 @@
-// Package callers is what is kept of programs that hand over what they have for agents: who they are (Caller), what became
-// of what they handed over (relay.Receipt), and what agents said to them (Reply).
+// Package callers stores the programs that hand over messages for agents: who they are (Caller), what happened to their
+// messages (relay.Receipt), and the agents' answers (Reply).
 //
-// Which agents a caller may reach is not known here: that is a binding, like a person's. A receipt is stored in the
-// transaction of its event, and noted as taken in the transaction that deletes the acknowledged entry, so that after a crash
-// it says what is so.
+// It does not know which agents a caller may reach: that is a binding, like a person's. A receipt is stored in the
+// transaction of its event, and marked as taken in the transaction that deletes the acknowledged entry, so that it is
+// still right after a crash.
 package callers
 
 import (
@@ -43,7 +43,7 @@ type Caller struct {
 	ID string `json:"id"`
 	// Token is the HMAC of its bearer token.
 	Token []byte `json:"token"`
-	// Signs is the secret that it signs bodies with, by the vault, for Place; nil: it does not sign.
+	// Signs is the secret with which it signs bodies, sealed by the vault for Place; nil: it does not sign.
 	Signs     []byte    `json:"signs,omitempty"`
 	Agents    []Agent   `json:"agents,omitempty"`
 	People    []Person  `json:"people,omitempty"`
@@ -67,10 +67,10 @@ type Person struct {
 	Muted bool `json:"muted,omitempty"`
 }
 
-// String is the person as people type them.
+// String returns the person as people type them.
 func (p Person) String() string { return string(p.Platform) + ":" + string(p.User) }
 
-// Person is the person as the caller may write to them; nil: it may not.
+// Person returns the caller's entry for a person to whom it may write; nil: it may not.
 func (c *Caller) Person(p relay.PlatformID, u relay.UserID) *Person {
 	n := slices.IndexFunc(c.People, func(o Person) bool { return o.Platform == p && o.User == u })
 	if n < 0 {
@@ -79,10 +79,10 @@ func (c *Caller) Person(p relay.PlatformID, u relay.UserID) *Person {
 	return &c.People[n]
 }
 
-// Place is where the secret is stored, for the seal.
+// Place returns where the secret is stored, for the seal.
 func Place(name string) (bucket, key string) { return Bucket, string(table.Key(name)) }
 
-// Index is the caller's place, and its keys in the index.
+// Index returns the caller's place, and its keys in the index.
 func (c Caller) Index() (string, []byte, [][]byte) {
 	also := [][]byte{table.IndexKey(Bucket, byMAC, string(c.Token), c.Name)}
 	for _, a := range c.Agents {
@@ -94,7 +94,7 @@ func (c Caller) Index() (string, []byte, [][]byte) {
 	return Bucket, table.Key(c.Name), also
 }
 
-// Agent is the agent as the caller was let reach it; ok is false if it was not.
+// Agent returns the agent as the caller was let reach it; ok is false if it was not.
 func (c Caller) Agent(i relay.InstanceID) (a Agent, ok bool) {
 	n := slices.IndexFunc(c.Agents, func(a Agent) bool { return a.Instance == i })
 	if n < 0 {
@@ -103,7 +103,7 @@ func (c Caller) Agent(i relay.InstanceID) (a Agent, ok bool) {
 	return c.Agents[n], true
 }
 
-// Sealed are the callers with a secret.
+// Sealed returns the callers with a secret.
 func Sealed() rekey.Kind {
 	return rekey.Records(Bucket, false, func(c *Caller) []rekey.Value {
 		if c.Signs == nil {
@@ -114,10 +114,10 @@ func Sealed() rekey.Kind {
 	})
 }
 
-// Records are those of all callers. All methods: any goroutine.
+// Records are those of all callers. Its methods may be called from any goroutine.
 type Records struct{ db *table.DB }
 
-// New are the records of db.
+// New returns the records of db.
 func New(db *table.DB) *Records { return &Records{db: db} }
 
 // All lists the callers by name.
@@ -125,12 +125,12 @@ func (rs *Records) All(ctx context.Context) ([]Caller, error) {
 	return table.Get(ctx, rs.db, "callers", func(t *bolt.Tx) ([]Caller, error) { return table.List[Caller](t, Bucket, nil) })
 }
 
-// Get is the caller of that name; ok is false when there is none.
+// Get returns the caller with that name; ok is false if there is none.
 func (rs *Records) Get(ctx context.Context, name string) (c Caller, ok bool, err error) {
 	return table.Find[Caller](ctx, rs.db, "caller", Bucket, table.Key(name))
 }
 
-// ByMAC is the caller one of whose credentials has that HMAC; ok is false when there is none.
+// ByMAC returns the caller with a credential that has this HMAC; ok is false if there is none.
 func (rs *Records) ByMAC(ctx context.Context, mac []byte) (c Caller, ok bool, err error) {
 	all, err := table.Get(ctx, rs.db, "caller", func(t *bolt.Tx) ([]Caller, error) {
 		return table.Lookup[Caller](t, Bucket, table.IndexUnder(Bucket, byMAC, string(mac)), "", 1)

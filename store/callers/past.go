@@ -8,8 +8,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
-// Strip drops what a caller handed over and was told, and what waits for its time; of one agent, or of all if that is
-// empty, and then the replies too.
+// Strip drops a caller's receipts and its scheduled messages for one agent; or, if i is empty, for all, and then its
+// replies, too.
 func Strip(w *table.Writer, c Caller, i relay.InstanceID) error {
 	err := dropScheduled(w, c.Name, i)
 	if err != nil || i != "" {
@@ -23,13 +23,13 @@ func Strip(w *table.Writer, c Caller, i relay.InstanceID) error {
 // Past reports whether a receipt is past its time.
 func Past(r relay.Receipt, now time.Time) bool { return r.When.IsZero() && now.Sub(r.At) > Kept }
 
-// PastLatest reports whether what an agent took last is so long ago that nothing is known of it.
+// PastLatest reports whether an agent took its last message so long ago that its receipt is gone.
 func (l latest) past(now time.Time) bool { return now.Sub(l.At) > Kept }
 
-// Swept are how many were past their time.
+// Swept counts the expired records that were dropped.
 type Swept struct{ Receipts, Replies int }
 
-// Sweep drops what is past its time. Damaged records stay.
+// Sweep drops expired records. Damaged ones stay.
 func Sweep(w *table.Writer, now time.Time) (n Swept, err error) {
 	if n.Receipts, err = dropPast(w, Receipts, func(r relay.Receipt) bool { return Past(r, now) }); err != nil {
 		return n, err

@@ -18,11 +18,11 @@ const (
 	Receipts = "receipts" // caller|event -> relay.Receipt
 	// Due orders those that are scheduled: milliseconds since 1970, caller, event -> nothing but that it is there.
 	Due = "due"
-	// Latest is what an agent took last in a chat: chat -> event.
+	// Latest is the message that an agent took last in a chat: chat -> event.
 	Latest = "latest"
 )
 
-// MaxScheduled is how much of a caller's waits for its time.
+// MaxScheduled is how many scheduled messages a caller may have.
 const MaxScheduled = 1000
 
 // ErrTooMany: as many as there may be are there.
@@ -34,16 +34,15 @@ func dueKey(r relay.Receipt) []byte {
 	return append(binary.BigEndian.AppendUint64(nil, uint64(r.When.UnixMilli())), receiptKey(r.Caller, r.Event)...)
 }
 
-// Size is how large a receipt is, about, without its text.
+// Size is about how large a receipt is, without its text.
 const Size = 1 << 10
 
-// Receipt is the receipt of an event of a caller's; ok is false when there is none.
+// Receipt returns the receipt of a caller's event; ok is false if there is none.
 func (rs *Records) Receipt(ctx context.Context, caller string, ev relay.EventID) (r relay.Receipt, ok bool, err error) {
 	return table.Find[relay.Receipt](ctx, rs.db, "receipt", Receipts, receiptKey(caller, ev))
 }
 
-// Put stores the receipt of an event that is stored under that id in the same transaction, in the place of one that was
-// scheduled.
+// Put stores the receipt of an event that the same transaction stores under the id b. It replaces a scheduled one.
 func Put(w *table.Writer, r relay.Receipt, b relay.BufferID, now time.Time) error {
 	if err := unschedule(w, r); err != nil {
 		return err
@@ -52,7 +51,7 @@ func Put(w *table.Writer, r relay.Receipt, b relay.BufferID, now time.Time) erro
 	return w.Put(Receipts, receiptKey(r.Caller, r.Event), r)
 }
 
-// unschedule takes what r stands for off the list of what is due.
+// unschedule takes the message of r off the list of scheduled ones.
 func unschedule(w *table.Writer, r relay.Receipt) error {
 	old, ok, err := table.Load[relay.Receipt](w.Tx, Receipts, receiptKey(r.Caller, r.Event))
 	if err != nil || !ok || old.When.IsZero() {
@@ -73,14 +72,15 @@ func Take(w *table.Writer, user relay.UserID, chat relay.ChatID, ev relay.EventI
 	return errors.Join(w.Put(Receipts, k, r), w.Put(Latest, table.Key(chat), latest{p.Caller, ev, now}))
 }
 
-// latest is what an agent took last in a chat.
+// latest is the message that an agent took last in a chat.
 type latest struct {
 	Caller string        `json:"caller"`
 	Event  relay.EventID `json:"event"`
 	At     time.Time     `json:"at"`
 }
 
-// Latest is the receipt of what the agent took last in a chat; ok is false when it took nothing, or that is past its time.
+// Latest returns the receipt of the message that the agent took last in a chat; ok is false if there is none, or it has
+// expired.
 func (rs *Records) Latest(ctx context.Context, chat relay.ChatID) (r relay.Receipt, ok bool, err error) {
 	l, ok, err := table.Find[latest](ctx, rs.db, "latest receipt", Latest, table.Key(chat))
 	if err != nil || !ok {
@@ -89,8 +89,8 @@ func (rs *Records) Latest(ctx context.Context, chat relay.ChatID) (r relay.Recei
 	return rs.Receipt(ctx, l.Caller, l.Event)
 }
 
-// Begin stores the receipt of something that a person is about to be told. What was stored before for its event stays, and is
-// returned; first is false then.
+// Begin stores the receipt of a message that a person is about to be told. If there is one for its event already, that
+// one stays and is returned, and first is false.
 func (rs *Records) Begin(ctx context.Context, r relay.Receipt) (stored relay.Receipt, first bool, err error) {
 	r.At = rs.db.Now()
 	err = rs.db.Change(ctx, "receipt", func(w *table.Writer) error {
@@ -129,8 +129,8 @@ func Requeued(w *table.Writer, user relay.UserID, ev relay.EventID, b relay.Buff
 	return w.Put(Receipts, k, r)
 }
 
-// Schedule stores what is to be delivered at r.When. What was stored before for its event stays, and is returned.
-// ErrTooMany: so much of its caller's waits already.
+// Schedule stores a message that is to be delivered at r.When. If there is a receipt for its event already, that one
+// stays and is returned. ErrTooMany: the caller has too many scheduled messages.
 func (rs *Records) Schedule(ctx context.Context, r relay.Receipt) (stored relay.Receipt, err error) {
 	r.At = rs.db.Now()
 	err = rs.db.Change(ctx, "scheduled receipt", func(w *table.Writer) error {
@@ -157,7 +157,7 @@ func (rs *Records) Schedule(ctx context.Context, r relay.Receipt) (stored relay.
 	return stored, err
 }
 
-// Next is what is due first; ok is false when nothing is scheduled. One that is damaged is passed over.
+// Next returns the message that is due first; ok is false if none is scheduled. It skips a damaged one.
 func (rs *Records) Next(ctx context.Context) (r relay.Receipt, ok bool, err error) {
 	all, err := table.Get(ctx, rs.db, "scheduled receipts", func(t *bolt.Tx) ([]relay.Receipt, error) {
 		for k := range table.Under(t, Due, nil) {
@@ -189,8 +189,8 @@ func (rs *Records) Unschedule(ctx context.Context, r relay.Receipt) error {
 	})
 }
 
-// dropScheduled drops what is scheduled of a caller's for an agent; of one that is damaged, that it is due. An empty agent means
-// all.
+// dropScheduled drops a caller's scheduled messages for an agent; of a damaged one it drops the place in the list. An
+// empty agent means all.
 func dropScheduled(w *table.Writer, caller string, i relay.InstanceID) error {
 	for _, k := range table.KeysUnder(w.Tx, Due, nil) {
 		if len(k) <= 8 || !bytes.HasPrefix(k[8:], table.Prefix(caller)) {

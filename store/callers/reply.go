@@ -13,20 +13,20 @@ import (
 // Replies is the bucket of what agents said to callers: caller|running number -> Reply.
 const Replies = "replies"
 
-// What is kept for a caller. Past it the oldest goes.
+// How much is kept for a caller. Beyond that the oldest are dropped.
 const (
 	MaxReplies    = 1000
 	MaxReplyBytes = 16 << 20
 )
 
-// Reply is what an agent said to a caller.
+// Reply is an agent's answer to a caller.
 type Reply struct {
 	Number      uint64           `json:"-"` // of the replies to all callers; it only grows
 	Caller      string           `json:"-"`
 	Agent       relay.InstanceID `json:"agent"`
 	Session     string           `json:"session"`
-	Event       relay.EventID    `json:"event,omitempty"`    // of what it answers, as far as that is known
-	Dispatch    string           `json:"dispatch,omitempty"` // what the caller calls that
+	Event       relay.EventID    `json:"event,omitempty"`    // the event that it answers, if known
+	Dispatch    string           `json:"dispatch,omitempty"` // the caller's name for that event
 	Correlation string           `json:"correlation,omitempty"`
 	Content     string           `json:"content"`
 	Final       bool             `json:"final,omitempty"` // the agent said that it is done
@@ -37,8 +37,8 @@ func replyKey(caller string, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(table.Prefix(caller), n)
 }
 
-// Keep stores replies to one caller, at least one, under the next numbers, and drops the oldest of that caller's that are too
-// many. It gives them their numbers and their time. ErrNotFound: there is no such caller.
+// Keep stores replies to one caller, at least one, under the next numbers, and drops the caller's oldest surplus ones.
+// It sets their numbers and their time. ErrNotFound: the caller does not exist.
 func (rs *Records) Keep(ctx context.Context, all []Reply) (dropped int, err error) {
 	caller, size := all[0].Caller, 0
 	for _, r := range all {
@@ -85,7 +85,7 @@ func trim(w *table.Writer, caller string) (dropped int, err error) {
 type ReplyFilter struct {
 	Caller string
 	After  uint64        // those with a greater number
-	Event  relay.EventID // those to that; empty: to anything
+	Event  relay.EventID // replies to that event; empty: to any
 	Limit  int           // at most so many; 0: all
 }
 
@@ -107,8 +107,8 @@ func (rs *Records) Replies(ctx context.Context, f ReplyFilter) ([]Reply, error) 
 	})
 }
 
-// Read drops the replies to a caller up to a number, which the caller has. One that was not given out yet, such as one from
-// before a backup was restored, drops nothing: known is false then.
+// Read drops the replies to a caller up to a number, because the caller has them. If that number was not given out yet,
+// for example because a backup was restored, it drops nothing and known is false.
 func (rs *Records) Read(ctx context.Context, caller string, upTo uint64) (known bool, err error) {
 	there := false
 	known, err = table.Get(ctx, rs.db, "replies", func(t *bolt.Tx) (bool, error) {

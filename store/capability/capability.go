@@ -1,5 +1,5 @@
-// Package capability is what networks sent with events for answering them, each bound to the instance that receives the
-// event.
+// Package capability stores the credentials that networks send with events for answering them, each bound to the
+// instance that receives the event.
 //
 // A capability is stored and decided about in the transactions of its event, so an interaction costs the commits of a
 // message. What becomes of its answers rides along with whichever commit is next (Records.Became): after a crash the
@@ -22,9 +22,9 @@ import (
 const Bucket = "capabilities"
 
 const (
-	// Max is how many are kept of one instance. Past it the oldest go.
+	// Max is how many are kept for one instance. Beyond that the oldest are dropped.
 	Max = 256
-	// Size is how large one is, about, without its credential.
+	// Size is about how large one is, without its credential.
 	Size = 1 << 10
 )
 
@@ -36,7 +36,7 @@ type Record struct {
 	Tenant   relay.TenantID     `json:"tenant"`
 	Chat     relay.ChatID       `json:"chat"`
 	Kind     string             `json:"kind"`
-	ID       string             `json:"id"`       // what a reply names to mean this one
+	ID       string             `json:"id"`       // the id by which a reply names it
 	Sessions []relay.SessionKey `json:"sessions"` // every key under which it can be found
 	// Placeholder: the person sees one, which the first answer replaces.
 	Placeholder bool `json:"placeholder,omitempty"`
@@ -48,20 +48,20 @@ type Record struct {
 	Sealed    []byte    `json:"sealed"` // the credential, by the vault, for Place
 }
 
-// Place is where the capability is stored, for the seal.
+// Place returns where the capability is stored, for the seal.
 func (r Record) Place() (bucket, key string) { return Bucket, string(r.key()) }
 
 func (r Record) key() []byte { return Key(r.Instance, r.Bot, r.Event) }
 
-// Expired reports whether it is of no use at that time.
+// Expired reports whether it is useless at that time.
 func (r Record) Expired(now time.Time) bool { return !now.Before(r.ExpiresAt) }
 
-// Key is where the capability is stored that came in the event.
+// Key returns the key of the capability of an event.
 func Key(i relay.InstanceID, b relay.Bot, e relay.EventID) []byte {
 	return table.Key(i, string(b.Platform), string(b.ID), string(e))
 }
 
-// Sealed are the stored capabilities; one that does not open is of no use to anybody.
+// Sealed returns the kind of the stored capabilities; one that does not open is useless.
 func Sealed() rekey.Kind {
 	return rekey.Records(Bucket, true, func(r *Record) []rekey.Value {
 		bucket, key := r.Place()
@@ -69,22 +69,22 @@ func Sealed() rekey.Kind {
 	})
 }
 
-// Records are those of all instances. All methods: any goroutine.
+// Records are those of all instances. Its methods may be called from any goroutine.
 type Records struct {
 	db    *table.DB
 	notes table.Notes[Became]
 }
 
-// New are the records of db.
+// New returns the records of db.
 func New(db *table.DB) *Records { return &Records{db: db} }
 
-// Of lists the capabilities of an instance that have not expired, the oldest first; with no instance, all of them.
-// Damaged ones are left out: they were named when the file was opened.
+// Of lists the capabilities of an instance that have not expired, the oldest first; with an empty instance, all of
+// them. It leaves out damaged ones, which were reported when the file was opened.
 func (rs *Records) Of(ctx context.Context, i relay.InstanceID) ([]Record, error) {
 	return table.Get(ctx, rs.db, "capabilities", func(t *bolt.Tx) ([]Record, error) { return of(t, i, rs.db.Now()), nil })
 }
 
-// In is the capability that came in an event the instance received or waits for; ok is false when there is none.
+// In returns the capability of an event that the instance received or waits for; ok is false if there is none.
 func (rs *Records) In(ctx context.Context, i relay.InstanceID, b relay.Bot, e relay.EventID) (r Record, ok bool, err error) {
 	return table.Find[Record](ctx, rs.db, "capability", Bucket, Key(i, b, e))
 }
@@ -119,9 +119,9 @@ func of(t *bolt.Tx, i relay.InstanceID, now time.Time) (out []Record) {
 	return out
 }
 
-// Hold stores the capabilities of events whose instances get the events, or wait for their verdicts, after room was
-// made for them. That is done once for all that came together, fewer than Max, because it reads each that is there.
-// lost are those that had to go.
+// Hold stores the capabilities of events whose instances get the events, or wait for their verdicts, after making room
+// for them. Room is made once for all that came together, fewer than Max, because that reads every stored one. lost are
+// those that were dropped.
 func Hold(w *table.Writer, now time.Time, all ...Record) (lost []Record, err error) {
 	came := make(map[relay.InstanceID]int)
 	for _, r := range all {
@@ -174,14 +174,14 @@ func Release(w *table.Writer, i relay.InstanceID, b relay.Bot, e relay.EventID, 
 	switch {
 	case err == nil && !ok:
 		return nil
-	case err != nil || !gets: // a damaged one is of no use
+	case err != nil || !gets: // a damaged one is useless
 		return w.Delete(Bucket, k)
 	}
 	r.Undecided = false
 	return w.Put(Bucket, k, r)
 }
 
-// Became is what became of a capability. Of two, the greater is what counts.
+// Became is the state of a capability after an answer. Of two, the greater one counts.
 type Became int
 
 // What becomes of capabilities.
@@ -195,7 +195,7 @@ func (rs *Records) Became(r Record, b Became) {
 	rs.notes.Change(r.key(), func(was Became) Became { return max(was, b) })
 }
 
-// Ride adds what waits to a transaction that is about to be committed. stored is as of table.Notes.
+// Ride adds the waiting notes to a transaction that is about to be committed. stored is as in table.Notes.
 func (rs *Records) Ride(w *table.Writer) (stored func(), err error) {
 	return rs.notes.Ride(func(notes map[string]Became) error {
 		for name, b := range notes {

@@ -10,16 +10,16 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 )
 
-// An engine goes back when a copy takes over that had not everything yet. What it had confirmed before and lost then is in
-// the files of the nodes alone. A file whose story went through the log's newest entry has all that the log has, and more: its
-// node leads, and puts the whole of it behind that entry. If several have more, the one with the most does. What was stored
-// after the engine went back, by another leader, wins: then a file that has something else is set aside, and says how much
-// that was.
+// An engine goes back in time when a copy takes over that did not have everything yet. The commits that it had
+// confirmed and then lost are only in the files of the nodes. If a file's history contains the log's newest entry, the
+// file has everything that the log has, and more: its node leads, and appends the whole file behind that entry. If
+// several have more, the one with the most does. If another leader stored something after the engine went back, that
+// wins: then a file with other entries is set aside, and says how many those were.
 //
-// After a crash a leader's file may have one entry more than the log, of which nobody was told. It is treated alike: nobody
-// was told that it failed, either.
+// After a crash a leader's file may have one entry more than the log, of which nobody was told. It is treated the same
+// way: nobody was told that it failed, either.
 
-// verdict is what becomes of a file.
+// verdict is what happens to a file.
 type verdict string
 
 const (
@@ -33,11 +33,11 @@ const (
 // newest is what a log says to a file at entry n.
 type newest struct {
 	top, term uint64          // of its newest entry
-	chain     []byte          // of that
-	entry     *boltfile.Entry // number n, if the log has it, else the first after it; nil: there is none that can be read
+	chain     []byte          // of that entry
+	entry     *boltfile.Entry // number n, if the log has it, else the first after it; nil: there is no readable one
 }
 
-// judge is what becomes of a file with that history.
+// judge decides what happens to a file with that history.
 func judge(had boltfile.History, log newest) verdict {
 	switch {
 	case had.N == 0:
@@ -46,7 +46,7 @@ func judge(had boltfile.History, log newest) verdict {
 		return hasMore
 	case had.N > log.top, had.N == log.top && !bytes.Equal(had.Chain[:], log.chain):
 		return elsewhere
-	case had.N == log.top, log.entry == nil, log.entry.Place == had.Place: // the next entry, if there is one, has the chain's word on it
+	case had.N == log.top, log.entry == nil, log.entry.Place == had.Place: // the next entry, if there is one, checks the chain
 		return follows
 	case log.entry.Place.N > had.N && log.entry.Base: // whatever was between is in it, or was dropped
 		if now, err := log.entry.History(); err == nil && had.Misses(now) == 0 {
@@ -58,7 +58,7 @@ func judge(had boltfile.History, log newest) verdict {
 	return elsewhere
 }
 
-// strange says why the file is not one that the log continues; empty: it is one, or has more than the log.
+// strange says why the log does not continue the file; empty: it does, or the file has more than the log.
 func (n *Node) strange(ctx context.Context, of Shard, s shard) (had boltfile.History, why verdict, err error) {
 	had, err = boltfile.HistoryAt(of.Path, of.File)
 	if errors.Is(err, boltfile.ErrDamaged) {
@@ -90,14 +90,14 @@ func (n *Node) strange(ctx context.Context, of Shard, s shard) (had boltfile.His
 	return had, v, nil
 }
 
-// errWaits: another node has more of what the engine has lost.
+// errWaits: another node has more of the lost entries.
 var errWaits = errors.New("another node has more than this one")
 
 // patience is how many leases a node waits for one that has more.
 const patience = 3
 
-// mostKept is nil when no other node has shown to have more of the shard than this one, which is at that entry, and than the
-// log. Only in a log that went back there can be such a node.
+// mostKept returns nil if no other node is known to have more of the shard than this one, which is at entry at, and
+// more than the log. Such a node can exist only if the log went back.
 func (n *Node) mostKept(ctx context.Context, shard string, at, top uint64) error {
 	a, err := n.look.exec(ctx, `SELECT node, places FROM hermes_connector.node WHERE node <> $1 AND (places::jsonb ->> $2::text)::bigint > $3::bigint LIMIT 1`, n.o.Node, shard, max(at, top))
 	if err != nil {
@@ -126,7 +126,7 @@ func (n *Node) stored(shard string, at uint64, took time.Duration) {
 	n.appends.add(time.Now(), took)
 }
 
-// isAt has the other nodes see, with the next renewal, where this node's file of the shard is.
+// isAt shows the other nodes, with the next renewal, where this node's file of the shard is.
 func (n *Node) isAt(shard string, at uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
-// Checked is what Check has read, and what was not right with it.
+// Checked is what Check has read, and the faults that it found.
 type Checked struct {
 	Entries   int      `json:"entries"`   // of the log
 	Snapshots int      `json:"snapshots"` // whole ones
@@ -25,9 +25,9 @@ func (c *Checked) wrong(format string, args ...any) {
 	c.Wrong = append(c.Wrong, fmt.Sprintf(format, args...))
 }
 
-// Check reads all that the engine has of the shard s, and this node's file of it: whether the log is unbroken, the snapshots
-// open, and the newest of them becomes with the log what the leader has. Nothing is changed; a folder beside the file takes
-// one snapshot at a time. n need not run.
+// Check reads everything that the engine has of the shard s, and this node's file of it. It checks that the log is
+// unbroken, that the snapshots open, and that the newest of them, with the log, gives what the leader has. It changes
+// nothing; a folder beside the file takes one snapshot at a time. n need not run.
 func (n *Node) Check(ctx context.Context, s Shard) (c Checked, err error) {
 	c.Wrong = []string{}
 	row, err := n.seen(ctx, s.Name)
@@ -46,7 +46,7 @@ func (n *Node) Check(ctx context.Context, s Shard) (c Checked, err error) {
 	return c, n.checkFile(ctx, s, row, &c)
 }
 
-// checkLog reads the log up to what was the newest entry.
+// checkLog reads the log up to the entry that was the newest one.
 func (n *Node) checkLog(ctx context.Context, s Shard, row shard, c *Checked) error {
 	last := boltfile.Entry{}
 	readable := false // last is

@@ -1,21 +1,22 @@
-// Package cluster keeps the log of a database in PostgreSQL, and settles which of several nodes leads it. It agrees on
-// nothing itself: agreement and copies on several disks are the engine's work. Ours is one lease, one log and one fenced
-// statement.
+// Package cluster keeps the log of a database in PostgreSQL, and decides which of several nodes leads it. It reaches no
+// agreement itself: agreement and copies on several disks are the engine's work. Ours are one lease, one log and one
+// fenced statement.
 //
-// Words: the *engine* is the PostgreSQL; a *node* is a process, with a *run* of its own at each start; a *shard* is what one
-// database file is; its *term* grows with every change of leader.
+// Words: the *engine* is the PostgreSQL; a *node* is a process, with a new *run* at each start; a *shard* is the
+// content of one database file; its *term* grows with every change of leader.
 //
 // Invariants:
 //
-//  1. An entry is stored by the leader of the newest term only, as the one after the newest (appendSQL). What the engine
-//     confirmed with a warning counts as unknown: a cancelled wait for a standby is confirmed so, and is not copied.
-//  2. A node leads after the engine confirmed it, and its file is what the log says up to the newest entry. That
-//     confirmation is also the barrier: WAL is one sequence, so all before it is where it is.
+//  1. Only the leader of the newest term stores an entry, as the one after the newest (appendSQL). A confirmation with
+//     a warning counts as unknown: a cancelled wait for a standby is confirmed that way, and is not copied.
+//  2. A node leads after the engine has confirmed it, and after its file matches the log up to the newest entry. That
+//     confirmation is also the barrier: WAL is one sequence, so everything before it is as safe as it is.
 //  3. A node counts its lease from when it sent the last confirmed renewal, by a clock that goes on while the machine
 //     sleeps, and has ended (Alive) before the engine's own clock lets another one lead.
-//  4. Nothing is mended: a file that is not on the log's chain is set aside and named, and filled anew. Only what others
-//     have, too, is dropped.
-//  5. What the engine has lost of what it had confirmed is brought back by whoever has most of it, or named (back.go).
+//  4. Nothing is repaired: a file that is not on the log's chain is set aside and named, and filled anew. Only data
+//     that others have, too, is dropped.
+//  5. Entries that the engine had confirmed and then lost are brought back by the node that has most of them, or named
+//     (back.go).
 //  6. No node copies or leads records of a schema that it does not know.
 //
 // Statements run alone, unnamed and outside transaction blocks, so PgBouncer may stand between.
@@ -41,7 +42,7 @@ const (
 	margin = 2 * time.Second
 	// lookEvery is the pause between two looks of a node that does not lead.
 	lookEvery = 2 * time.Second
-	// makeTries is how often a node tries to make the tables before it says that it cannot.
+	// makeTries is how often a node tries to make the tables before it gives up.
 	makeTries = 10
 )
 
@@ -58,7 +59,7 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Node is this process among those that share an engine. All methods: any goroutine.
+// Node is this process among those that share an engine. Its methods may be called from any goroutine.
 type Node struct {
 	o    Options
 	now  func() time.Duration // boottime
@@ -83,7 +84,7 @@ type Node struct {
 	appends  appends
 }
 
-// Join makes a node. It does nothing before it is run; the error is of the DSN.
+// Join makes a node. It does nothing before it is run; the error is about the DSN.
 func Join(o Options) (*Node, error) {
 	beat, err := newEngine(o.DSN, o.Lease)
 	if err != nil {
@@ -112,7 +113,8 @@ func (n *Node) Close(ctx context.Context) {
 	n.look.close(ctx)
 }
 
-// tables are what a fresh engine gets: the last one is there when all are. A later version adds columns, and takes none away while an older one may run.
+// tables create what a fresh engine needs: if the last one exists, all do. A later version adds columns, and removes
+// none while an older one may run.
 var tables = []string{
 	`CREATE SCHEMA IF NOT EXISTS hermes_connector`,
 	`CREATE TABLE IF NOT EXISTS hermes_connector.node (node text PRIMARY KEY, run text NOT NULL, version text NOT NULL, until timestamptz NOT NULL, lease bigint NOT NULL, url text NOT NULL DEFAULT '', drained text NOT NULL DEFAULT '',
@@ -127,7 +129,7 @@ var tables = []string{
 // me is this run of this node, as leaders are named.
 func (n *Node) me() string { return n.o.Node + "/" + n.run }
 
-// boottime is a clock that goes on while the machine sleeps.
+// boottime returns a clock that goes on while the machine sleeps.
 func boottime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
@@ -136,11 +138,12 @@ func boottime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// Alive reports whether the node's lease holds. What is done on behalf of a shard asks this first.
+// Alive reports whether the node's lease holds. Every action on behalf of a shard checks this first.
 func (n *Node) Alive() bool { return n.now() < time.Duration(n.until.Load()) }
 
-// lives is whether a node's lease holds, by the engine's clock. One that ends later than twice its length from now is of before
-// that clock went back, as it may where a copy takes over: it is over, or a node that died since would be waited for so long.
+// lives is true if a node's lease holds, by the engine's clock. If a lease ends later than twice its length from now,
+// it is from before that clock went back, as may happen when a copy takes over: it counts as over, because otherwise
+// everybody would wait that long for a node that died since.
 const lives = `until > clock_timestamp() AND until < clock_timestamp() + lease * interval '2 milliseconds'`
 
 const renewSQL = `INSERT INTO hermes_connector.node (node, run, version, until, places, troubles, p99, url, lease) VALUES ($1, $2, $3, clock_timestamp() + $4::bigint * interval '1 millisecond', $5, $6, $7::bigint, $8, $4::bigint)
@@ -150,7 +153,7 @@ const renewSQL = `INSERT INTO hermes_connector.node (node, run, version, until, 
 // errTaken: the node's name is another process's.
 var errTaken = errors.New("another process has this node's name, or had it until just now; a name belongs to one process")
 
-// renew renews the lease. Its confirmation proves that whatever was stored before is as safe as the engine makes things.
+// renew renews the lease. Its confirmation proves that everything stored before is as safe as the engine can make it.
 func (n *Node) renew(ctx context.Context) error {
 	sent := n.now()
 	places, troubles, p99 := n.told()
@@ -161,7 +164,7 @@ func (n *Node) renew(ctx context.Context) error {
 	case done.rows == 0:
 		return fmt.Errorf("node %s: %w", n.o.Node, errTaken)
 	}
-	if n.leading.Load() > 0 && !n.Alive() { // a machine that slept: what has ended does not begin again
+	if n.leading.Load() > 0 && !n.Alive() { // the machine slept: what has ended must not begin again
 		return ErrFenced
 	}
 	n.until.Store(int64(sent + n.o.Lease - margin))
@@ -232,7 +235,7 @@ func (n *Node) beats(ctx context.Context) {
 
 func makeTables(ctx context.Context, e *engine) error {
 	there, err := e.exec(ctx, `SELECT to_regclass('hermes_connector.part')::text`)
-	if err != nil || there.cells[0][0] != nil { // what is there is not touched: a lock on it would wait for a dump, and all others for that
+	if err != nil || there.cells[0][0] != nil { // existing tables are not touched: a lock on one would wait for a dump, and all others for that lock
 		return err
 	}
 	for try := 1; ; try++ {
@@ -244,7 +247,7 @@ func makeTables(ctx context.Context, e *engine) error {
 		if err == nil {
 			return nil
 		}
-		// IF NOT EXISTS is of no help while another node does the same.
+		// IF NOT EXISTS does not help while another node does the same.
 		if _, refused := errors.AsType[*pgconn.PgError](err); !refused || try == makeTries || sleep(ctx, 100*time.Millisecond) != nil {
 			return fmt.Errorf("tables: %w", err)
 		}

@@ -57,14 +57,14 @@ func newEngine(dsn relay.Secret, lease time.Duration) (*engine, error) {
 	return e, nil
 }
 
-// answer is what a statement gave back.
+// answer is the result of a statement.
 type answer struct {
-	cells [][][]byte // of each row, in text but for bytea, which stands as it is
+	cells [][][]byte // the columns of each row, as text, except bytea, which is raw
 	rows  int64      // affected
 }
 
-// exec runs one statement; []byte arguments are bytea, all others text. After an error nobody knows whether it was carried
-// out. A warning is such an error.
+// exec runs one statement; []byte arguments are bytea, all others text. After an error nobody knows whether it was
+// carried out. A warning is such an error.
 func (e *engine) exec(ctx context.Context, sql string, args ...any) (a answer, err error) {
 	select {
 	case e.turn <- struct{}{}:
@@ -112,7 +112,7 @@ func (e *engine) close(ctx context.Context) {
 	}
 }
 
-// number is a cell that was asked for as text.
+// number returns a cell that was asked for as text.
 func number(cell []byte) (uint64, error) { return strconv.ParseUint(string(cell), 10, 64) }
 
 // pool is a few connections that many use; each statement has one to itself.

@@ -24,7 +24,7 @@ const (
 )
 
 // Files are the copies of a shard's files in the engine, as its leader keeps them: on connections of their own, so that the
-// log never waits for them. All methods: any goroutine; each ends at the latest at its context's deadline.
+// log never waits for them. Its methods may be called from any goroutine; each ends at the latest at its context's deadline.
 type Files struct {
 	shard string
 	term  uint64
@@ -34,7 +34,7 @@ type Files struct {
 // Files are those of the shard.
 func (l *Lead) Files() *Files { return &Files{shard: l.shard, term: l.term, conns: l.node.file} }
 
-// exec runs a statement. A context that is cancelled ends what comes after it; only the end of its time breaks a connection.
+// exec runs a statement. If the context is cancelled, no further statement runs; only a deadline breaks a connection.
 func (f *Files) exec(ctx context.Context, sql string, args ...any) (answer, error) {
 	if err := ctx.Err(); err != nil {
 		return answer{}, err
@@ -48,8 +48,8 @@ func (f *Files) exec(ctx context.Context, sql string, args ...any) (answer, erro
 	return f.conns.exec(bound, sql, args...)
 }
 
-// Put stores what r gives as the file's copy, in the place of one that is there. After an error there may be a part of it,
-// which Get does not take for a file. ErrFenced: another node leads.
+// Put stores the content of r as the file's copy, and replaces a former one. After an error a part of it may exist,
+// which Get does not accept as a file. ErrFenced: another node leads.
 func (f *Files) Put(ctx context.Context, id relay.MediaID, r io.Reader) error {
 	if err := f.Drop(ctx, id); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (f *Files) Put(ctx context.Context, id relay.MediaID, r io.Reader) error {
 	return nil
 }
 
-// Get is the file's copy. fs.ErrNotExist, also of a Read: there is none, or not all of it.
+// Get returns the file's copy. It returns fs.ErrNotExist, also from a Read, if the copy is missing or incomplete.
 func (f *Files) Get(ctx context.Context, id relay.MediaID) (io.Reader, error) {
 	kind := kindFile + string(id)
 	a, err := f.exec(ctx, wholeSQL, f.shard, kind)
@@ -103,7 +103,7 @@ func (f *Files) Drop(ctx context.Context, ids ...relay.MediaID) error {
 	return err
 }
 
-// List is of which files there is something, and whether that is all of it.
+// List returns the files that have a copy, and whether it is complete.
 func (f *Files) List(ctx context.Context) (map[relay.MediaID]bool, error) {
 	a, err := f.exec(ctx, filesSQL, f.shard, kindFile)
 	if err != nil {

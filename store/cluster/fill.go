@@ -25,25 +25,25 @@ const (
 	snapshotAge   = 24 * time.Hour
 )
 
-// errTrimmed: the log no longer has what comes after a file, which is merely behind.
+// errTrimmed: the log no longer has the next entries of a file, which is merely behind.
 var errTrimmed = errors.New("the log no longer has what comes next: the file is filled anew")
 
-// allOfIt is want.Upto of whoever takes all there is.
+// allOfIt is want.Upto for everything there is.
 const allOfIt = 1 << 62
 
-// want is what a file of a shard lacks: the entries after At, up to one.
+// want names the entries that a shard's file lacks: those after At, up to one.
 type want struct {
 	Shard string `json:"shard"`
 	At    uint64 `json:"at"`
 	Upto  uint64 `json:"upto"`
 }
 
-// news is the state of a log, and some of what was wanted of it: about 1 MiB, in order.
+// news is the state of a log, and some of the wanted entries: about 1 MiB, in order.
 type news struct {
 	top, oldest uint64 // oldest: the number of the first entry that is kept; 0: none is
 	chain       []byte
 	entries     []boltfile.Entry
-	err         error // why there are no more of them
+	err         error // why there are no more entries
 }
 
 const newsSQL = `SELECT s.shard, s.top::text, s.chain, coalesce((SELECT min(n) FROM hermes_connector.log WHERE shard = s.shard), 0)::text, l.n::text, l.entry
@@ -53,7 +53,7 @@ const newsSQL = `SELECT s.shard, s.top::text, s.chain, coalesce((SELECT min(n) F
 			WHERE shard = m.shard AND n > m.at AND n <= least(m.upto, s.top) ORDER BY n LIMIT 1024) e WHERE size - length(entry) < 1 << 20
 	) l ON true ORDER BY s.shard, l.n`
 
-// news asks what is new for several files at once.
+// news asks for the new entries of several files at once.
 func (n *Node) news(ctx context.Context, wants ...want) (map[string]news, error) {
 	all := make(map[string]news, len(wants))
 	if len(wants) == 0 {
@@ -91,7 +91,7 @@ func (n *Node) news(ctx context.Context, wants ...want) (map[string]news, error)
 	return all, nil
 }
 
-// advance brings f to entry top of its log. got, unless nil, is what was already read for it.
+// advance brings f to entry top of its log. got, unless nil, has entries that were read already.
 func (n *Node) advance(ctx context.Context, name string, f *boltfile.Follower, top uint64, got *news) error {
 	for f.At().N < top {
 		if got == nil {
@@ -149,8 +149,8 @@ func newerSchema(s shard, of Shard) error {
 	return fmt.Errorf("%w (schema %d, this one knows %d): this node neither copies nor leads until it has that version", boltfile.ErrNewer, s.schema, of.File.Format.Schema)
 }
 
-// setAside gives the file at path another name. Those that were set aside before go, or they would fill the disk; but for one
-// that never was in the cluster, which is somebody's only copy.
+// setAside gives the file at path another name. Files that were set aside before are removed, because they would fill
+// the disk; but one that was never in the cluster stays, because it is somebody's only copy.
 func (n *Node) setAside(path, why string) error {
 	suffix := aside
 	if why == string(foreign) {
@@ -176,7 +176,7 @@ func (n *Node) setAside(path, why string) error {
 // aside stands between the name of a shard's file and the moment at which it was set aside.
 const aside = ".set-aside-"
 
-// AsideOf are the files that were set aside from path: one at most, but for what an older version left.
+// AsideOf returns the files that were set aside from path: at most one, except for those that an older version left.
 func AsideOf(path string) (all []string) {
 	entries, _ := os.ReadDir(filepath.Dir(path)) // without a folder there are none
 	for _, e := range entries {
@@ -232,14 +232,15 @@ func (n *Node) makeAnew(ctx context.Context, of Shard, s shard, had boltfile.His
 	return nil, all
 }
 
-// makeOf makes the shard's file of one snapshot; whole is asked before it gets its name. ErrDamaged: it cannot be made of that.
+// makeOf makes the shard's file from one snapshot; whole is asked before it gets its name. ErrDamaged: the snapshot
+// cannot be used.
 func (n *Node) makeOf(ctx context.Context, of Shard, s shard, id, parts uint64, whole func(boltfile.History) error) (f *boltfile.Follower, err error) {
 	name, path := of.Name, of.Path
 	err = files.Aside(path, boltfile.Leftovers(path), func(to *os.File) error {
 		_, err := io.Copy(to, n.snapshot(ctx, name, id, parts))
 		return err
 	}, func(made string) error {
-		if id == 0 { // what is empty is no file of ours
+		if id == 0 { // an empty file is not one of ours
 			if err := os.Remove(made); err != nil {
 				return err
 			}
@@ -343,12 +344,12 @@ func (l *Lead) snapshot(ctx context.Context, copied func(ctx context.Context, w 
 	return err
 }
 
-// partReader reads the parts of one thing, one after the other.
+// partReader reads the parts of one value, one after the other.
 type partReader struct {
 	from        func(sql string, args ...any) (answer, error)
 	shard, kind string
 	id, parts   uint64
-	missing     error // what a missing one is
+	missing     error // the error for a missing part
 
 	next uint64
 	rest []byte
@@ -373,7 +374,7 @@ func (r *partReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// parts cuts what is written into parts.
+// parts cuts its input into parts.
 type parts struct {
 	put  func(part int, b []byte) error
 	n    int
@@ -392,7 +393,7 @@ func (p *parts) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// end writes what is left, and the empty part that says it is whole.
+// end writes the rest, and the empty part that says that all is there.
 func (p *parts) end() error {
 	if len(p.rest) > 0 {
 		if err := p.put(p.n, p.rest); err != nil {

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// forceSQL notes who led. That node ends what it serves of the shard, then giveUp takes its name away: nobody else leads
-	// before that, or the end of its lease.
+	// forceSQL notes the former leader. That node stops serving the shard, then giveUp removes its name: nobody else
+	// leads before that, or before the end of its lease.
 	forceSQL = `UPDATE hermes_connector.shard SET leader = $2, term = term + $4::bigint, since = clock_timestamp(), why = 'a ' || $5 || ' took the lead', former = leader
 	WHERE shard = $1 AND term = $3::bigint AND NOT EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = former AND ` + lives + `) RETURNING term::text, top::text, chain`
 	formerSQL = `SELECT EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = former AND ` + lives + `)::text FROM hermes_connector.shard WHERE shard = $1`
 )
 
-// Force takes the lead of s, whose Opens and Run are not asked, from whoever has it, and makes its file, which is not there
-// yet, as the newest entry left it. The former leader ends what it serves of it, and is waited for. What becomes the shard's database is
-// the file that is opened with the lead's log. what is a word for the operator, such as restore.
+// Force takes the lead of s from the present leader, without asking for Opens and Run of s, and makes its file, which
+// must not exist yet, as the newest entry left it. It waits until the former leader has stopped serving. The file that
+// is then opened with the lead's log becomes the shard's database. what is a word for the operator, such as restore.
 func (n *Node) Force(ctx context.Context, s Shard, what string) (l *Lead, err error) {
 	for !n.Alive() { // Run has its word about why
 		if err := sleep(ctx, 100*time.Millisecond); err != nil {

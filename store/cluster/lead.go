@@ -11,7 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 )
 
-// shard is the row of one, as it was seen.
+// shard is the row of a shard, as last read.
 type shard struct {
 	term, top uint64
 	leader    string // NODE/RUN; empty: nobody
@@ -25,22 +25,24 @@ const (
 	makeSQL = `INSERT INTO hermes_connector.shard (shard, term, leader, top, chain, vault, wanted) VALUES ($1, 0, '', 0, '', '', '') ON CONFLICT DO NOTHING`
 	lookSQL = `SELECT term::text, top::text, leader, chain, vault, schema::text, EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND ` + lives + `)::text
 	FROM hermes_connector.shard WHERE shard = $1`
-	// leadSQL keeps the word of who let go, and waits for whom Force took the lead from. It adds to the term what chance gives: an engine that went back may give another leader the same term otherwise.
+	// leadSQL keeps the reason of a leader that let go, and waits for the one from whom Force took the lead. It adds a
+	// random number to the term: an engine that went back could give another leader the same term otherwise.
 	leadSQL = `UPDATE hermes_connector.shard SET leader = $2, term = term + $4::bigint, wanted = '', since = clock_timestamp(),
 		why = CASE WHEN leader = '' THEN CASE why WHEN '' THEN 'nobody led before' ELSE why END ELSE 'the lease of ' || split_part(leader, '/', 1) || ' was over' END WHERE shard = $1 AND term = $3::bigint
 	AND NOT EXISTS (SELECT FROM hermes_connector.node WHERE (node || '/' || run = leader AND leader <> $2 OR node || '/' || run = former) AND ` + lives + `)
 	RETURNING term::text, top::text, chain`
 	// nodesSQL leaves commands out, which are nodes for a while and have a slash in their name.
 	nodesSQL = `SELECT node FROM hermes_connector.node WHERE ` + lives + ` AND drained <> run AND node NOT LIKE '%/%'`
-	// shardsSQL has the empty text for a leader who lives no more, but in the last two columns.
+	// shardsSQL returns the empty text for a leader that no longer lives, except in the last two columns.
 	shardsSQL = `SELECT shard, coalesce(node, ''), wanted, coalesce(run, ''), coalesce(url, ''), leader, former FROM hermes_connector.shard
 	LEFT JOIN hermes_connector.node ON node || '/' || run = leader AND ` + lives
 	// appendSQL stores entry n as the one after $6, the newest, if the term is still the newest.
 	appendSQL = `WITH ok AS (UPDATE hermes_connector.shard SET top = $2::bigint, chain = $5::bytea, schema = $7::bigint WHERE shard = $1 AND term = $3::bigint AND top = $6::bigint RETURNING shard)
 	INSERT INTO hermes_connector.log (shard, n, term, entry) SELECT shard, $2::bigint, $3::bigint, $4::bytea FROM ok`
 	keepSQL = `UPDATE hermes_connector.shard SET vault = $3::bytea WHERE shard = $1 AND term = $2::bigint`
-	// storedSQL writes if entry n is there, which this leader alone can have stored. So its confirmation is the entry's: what is
-	// seen may not be copied yet, and a barrier before the look, or after it, may be another engine's than the look.
+	// storedSQL writes if entry n is there, which only this leader can have stored. So the confirmation of that write
+	// is the entry's: what a read shows may not be copied yet, and a barrier before or after the read may belong to
+	// another engine.
 	storedSQL = `UPDATE hermes_connector.shard SET top = top WHERE shard = $1 AND term = $2::bigint AND top = $3::bigint`
 )
 
@@ -58,18 +60,18 @@ type Lead struct {
 	lose   context.CancelFunc // ends lost
 }
 
-// Alive reports whether this node still leads the shard. What is done on behalf of that asks this first.
+// Alive reports whether this node still leads the shard. Every action on behalf of the shard checks this first.
 func (l *Lead) Alive() bool { return l.node.Alive() && l.lost.Err() == nil }
 
-// Lost ends when it is seen that another process has the lead: what is under way for the shard is not to come to its end then.
-// When the node's lease ends, nobody hears of it here: the process ends.
+// Lost returns a context that ends when another process is seen to lead: actions under way for the shard must not
+// finish then. It does not tell when the node's lease ends: the process ends then.
 func (l *Lead) Lost() context.Context { return l.lost }
 
-// Shard is the name of what is led.
+// Shard returns the name of the shard.
 func (l *Lead) Shard() string { return l.shard }
 
-// KeepVault has all nodes see the shard's data key, wrapped with the operator's: who cannot open it does not lead the shard,
-// and who can derives from it what nodes tell each other apart from strangers by.
+// KeepVault shows all nodes the shard's data key, wrapped with the operator's key: a node that cannot open it does not
+// lead the shard, and a node that can derives from it the key by which nodes recognise each other.
 func (l *Lead) KeepVault(ctx context.Context, wrapped []byte) error {
 	a, err := l.node.look.exec(ctx, keepSQL, l.shard, l.term, append([]byte{}, wrapped...)) // nil would be NULL
 	if err == nil && a.rows != 1 {
@@ -81,20 +83,20 @@ func (l *Lead) KeepVault(ctx context.Context, wrapped []byte) error {
 	return nil
 }
 
-// Vault is what KeepVault was given last; empty: nothing yet.
+// Vault returns what KeepVault was given last; empty: nothing yet.
 func (n *Node) Vault(ctx context.Context, shard string) ([]byte, error) {
 	s, err := n.seen(ctx, shard)
 	return s.vault, err
 }
 
-// leader is who leads a shard, as this node saw it last.
+// leader is the leader of a shard, as this node saw it last.
 type leader struct {
 	name, run, url string
-	held, former   string // NODE/RUN of who leads, and of whom Force took the lead from, whether they live or not
+	held, former   string // NODE/RUN of the leader, and of the one from whom Force took the lead, whether they live or not
 }
 
-// Leader is who leads the shard, as Lead saw it last: the name of the node, which run of it, and where other nodes reach it
-// (empty: nowhere). An empty name: nobody does. The error says that this is not known.
+// Leader returns the leader of the shard, as Lead saw it last: the name of the node, its run, and where other nodes
+// reach it (empty: nowhere). An empty name: nobody leads. The error says that this is not known.
 func (n *Node) Leader(shard string) (name, run, url string, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -105,7 +107,7 @@ func (n *Node) Leader(shard string) (name, run, url string, err error) {
 	return l.name, l.run, l.url, nil
 }
 
-// Log is the log of the shard's file.
+// Log returns the log of the shard's file.
 func (l *Lead) Log() *boltfile.Log {
 	return &boltfile.Log{To: l, Term: l.term, Top: l.top, Forced: l.forced}
 }
@@ -172,7 +174,7 @@ func newLead(ctx context.Context, n *Node, s Shard, term, top uint64) *Lead {
 	return l
 }
 
-// seen is the shard's row; the zero one if there is none yet.
+// seen returns the shard's row; the zero one if there is none yet.
 func (n *Node) seen(ctx context.Context, name string) (s shard, err error) {
 	a, err := n.look.exec(ctx, lookSQL, name)
 	if err != nil || len(a.cells) == 0 {
@@ -185,8 +187,8 @@ func (n *Node) seen(ctx context.Context, name string) (s shard, err error) {
 	return shard{term: term, top: top, leader: string(c[2]), chain: slices.Clone(c[3]), vault: slices.Clone(c[4]), schema: schema, alive: string(c[6]) == "true"}, errors.Join(err1, err2, err3)
 }
 
-// Append implements boltfile.CommitLog. It is never cancelled, since the engine would confirm a wait that was cancelled: a
-// process whose lease ends meanwhile ends with it.
+// Append implements boltfile.CommitLog. It is never cancelled, because the engine would confirm a cancelled wait: if
+// the process's lease ends meanwhile, the process ends, too.
 func (l *Lead) Append(p boltfile.Place, entry []byte) (err error) {
 	ctx, began := l.never, time.Now()
 	defer func() {

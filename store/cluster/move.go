@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// moveTries is how often Move asks: another node may be quicker, and a node whose file lacks much brings it nearer with each.
+// moveTries is how often Move asks: another node may be quicker, and a node whose file lacks much catches up further
+// with each try.
 const moveTries = 3
 
 const (
@@ -18,11 +19,11 @@ const (
 	drainSQL = `UPDATE hermes_connector.node SET drained = run WHERE node = $1`
 )
 
-// ErrNobody: there is no such shard, or no node that lives and may lead.
+// ErrNobody: there is no such shard, or no living node that may lead.
 var ErrNobody = errors.New("nothing was changed")
 
-// Move has node lead the shard, and returns when it does, or has failed to: nobody serves the shard while it is tried. ErrNobody:
-// nothing was asked.
+// Move makes node lead the shard, and returns when it does, or has failed to: nobody serves the shard while it tries.
+// ErrNobody: nothing was asked.
 func (n *Node) Move(ctx context.Context, shard, node string) error {
 	nodes, rows, err := names(ctx, n.look)
 	if err != nil {
@@ -49,7 +50,7 @@ func (n *Node) Move(ctx context.Context, shard, node string) error {
 		case asked == moveTries:
 			failed = fmt.Errorf("node %s did not take %s in %d tries: its log says why", node, shard, asked)
 			return true
-		default: // also when another one was quicker, which clears what was wanted
+		default: // also if another node was quicker, which clears the request
 			if _, err := n.look.exec(ctx, moveSQL, shard, node); err == nil {
 				asked++
 			}
@@ -59,8 +60,8 @@ func (n *Node) Move(ctx context.Context, shard, node string) error {
 	return errors.Join(err, failed)
 }
 
-// Drain has node lead nothing until it is started again, and returns when others lead what it led. ErrNobody: nothing was
-// asked, since the node is not alive, or no other one may lead.
+// Drain makes node lead nothing until it is started again, and returns when others lead its shards. ErrNobody: nothing
+// was asked, because the node is not alive, or no other one may lead.
 func (n *Node) Drain(ctx context.Context, node string) error {
 	nodes, _, err := names(ctx, n.look)
 	if err != nil {
@@ -83,7 +84,7 @@ func noNode(node string, nodes []string) error {
 	return fmt.Errorf("%w: no node %q is alive and may lead; those that are: %s", ErrNobody, node, strings.Join(nodes, ", "))
 }
 
-// names are the nodes that may lead, and all shards with their leaders and the nodes that were asked for.
+// names returns the nodes that may lead, and all shards with their leaders and the nodes that were asked for.
 func names(ctx context.Context, e *engine) (nodes []string, rows [][3]string, err error) {
 	a, err := e.exec(ctx, nodesSQL)
 	if err != nil {
@@ -101,7 +102,7 @@ func names(ctx context.Context, e *engine) (nodes []string, rows [][3]string, er
 	return nodes, rows, nil
 }
 
-// awaits looks at who leads what until holds, or ctx ends.
+// awaits reads who leads what until holds returns true, or ctx ends.
 func awaits(ctx context.Context, e *engine, holds func(rows [][3]string) bool) error {
 	for {
 		_, rows, err := names(ctx, e)

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Overview is what the engine says of itself, of the nodes and of who leads.
+// Overview is the engine's report about itself, the nodes and the leaders.
 type Overview struct {
 	Engine EngineState  `json:"engine"`
 	Nodes  []NodeState  `json:"nodes"`
 	Shards []ShardState `json:"shards"`
 }
 
-// EngineState is how the engine is set up for what connects as the nodes do.
+// EngineState is the engine's configuration, as a node's connection sees it.
 type EngineState struct {
 	Version    int           `json:"version"`    // as server_version_num: 150018 is 15.18
-	Fsync      bool          `json:"fsync"`      // else a power cut loses what was confirmed
+	Fsync      bool          `json:"fsync"`      // false: a power cut loses confirmed commits
 	FullPages  bool          `json:"fullPages"`  // full_page_writes: else a power cut may damage it
 	Commit     string        `json:"commit"`     // synchronous_commit
 	Standbys   string        `json:"standbys"`   // synchronous_standby_names; empty: a commit waits for no copy
@@ -35,7 +35,7 @@ type NodeState struct {
 	URL       string            `json:"url,omitempty"`       // where the others reach it
 	Places    map[string]uint64 `json:"places"`              // the entry its file is at, by shard, when it renewed the lease
 	Troubles  map[string]string `json:"troubles,omitempty"`  // why it cannot lead a shard that falls to it
-	AppendP99 time.Duration     `json:"appendP99,omitempty"` // of what it stored in the engine in the last minutes, in nanoseconds; 0: nothing
+	AppendP99 time.Duration     `json:"appendP99,omitempty"` // of its appends to the engine in the last minutes, in nanoseconds; 0: there were none
 	Gone      uint64            `json:"gone,omitempty"`      // commits that it had, and that the engine lost
 	GoneAt    time.Time         `json:"goneAt,omitzero"`
 }
@@ -43,12 +43,12 @@ type NodeState struct {
 // ShardState is a shard and who leads it.
 type ShardState struct {
 	Name   string    `json:"name"`
-	Leader string    `json:"leader"` // a node; empty: nobody who lives
-	Next   string    `json:"next"`   // the node that keeps a copy, and leads after that one; empty: none
+	Leader string    `json:"leader"` // a node; empty: no living node leads
+	Next   string    `json:"next"`   // the node that keeps a copy, and leads next; empty: none
 	Since  time.Time `json:"since"`  // of the last change of leader
 	Why    string    `json:"why"`    // it was
 	Top    uint64    `json:"top"`    // the newest entry
-	Schema uint64    `json:"schema"` // of that
+	Schema uint64    `json:"schema"` // of that node
 }
 
 const (
@@ -121,7 +121,7 @@ func (n *Node) Overview(ctx context.Context) (o Overview, err error) {
 	return o, nil
 }
 
-// moment is a cell with microseconds since 1970.
+// moment returns a cell with microseconds since 1970.
 func moment(cell []byte) (time.Time, error) {
 	us, err := strconv.ParseInt(string(cell), 10, 64)
 	return time.UnixMicro(us), err
@@ -145,7 +145,7 @@ func (a *appends) add(at time.Time, took time.Duration) {
 	a.at, a.took = append(a.at, at), append(a.took, took)
 }
 
-// p99 is what one in a hundred of the last minutes took, or longer; 0: there was none.
+// p99 returns the time that one append in a hundred took, or longer, in the last minutes; 0: there was none.
 func (a *appends) p99(now time.Time) time.Duration {
 	first := slices.IndexFunc(a.at, func(t time.Time) bool { return now.Sub(t) < appendsAge })
 	if first < 0 {
@@ -155,7 +155,7 @@ func (a *appends) p99(now time.Time) time.Duration {
 	return took[len(took)*99/100]
 }
 
-// told is what the other nodes see of this one: its places and troubles, and the microseconds of a slow append.
+// told returns what the other nodes see of this one: its places and troubles, and the microseconds of a slow append.
 func (n *Node) told() (places, troubles string, p99 int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -164,7 +164,7 @@ func (n *Node) told() (places, troubles string, p99 int64) {
 	return string(p), string(t), n.appends.p99(time.Now()).Microseconds()
 }
 
-// trouble has the others see why this node cannot lead the shard; nil: it can.
+// trouble shows the others why this node cannot lead the shard; nil: it can.
 func (n *Node) trouble(shard string, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

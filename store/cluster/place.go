@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Bound is how much of the average weight a node leads at most.
+// Bound is how many times the average weight a node leads at most.
 const Bound = 1.25
 
 // piece is a shard, as all nodes see it.
@@ -15,7 +15,7 @@ type piece struct {
 	shard  string
 	weight float64 // above 0
 	leader string  // a living node; empty: nobody leads it
-	wanted string  // the node that an operator wants it at; empty: no matter
+	wanted string  // the node that an operator wants to lead it; empty: any
 }
 
 // order is nodes in the shard's own order (rendezvous hashing): a node that dies does not leave all it led to one other,
@@ -29,8 +29,8 @@ func order(shard string, nodes []string) []string {
 	return slices.SortedFunc(slices.Values(nodes), func(a, b string) int { return strings.Compare(rank[a], rank[b]) })
 }
 
-// next is which of nodes would take the shard if its leader died, and keeps a copy of it until then. Empty: none, or nobody
-// leads it.
+// next returns the node that would take the shard if its leader died, and that keeps a copy of it until then. Empty:
+// there is none, or nobody leads the shard.
 func next(shard, leader string, nodes []string) string {
 	others := slices.DeleteFunc(slices.Clone(nodes), func(node string) bool { return node == leader })
 	if leader == "" || len(others) == 0 {
@@ -39,8 +39,8 @@ func next(shard, leader string, nodes []string) string {
 	return order(shard, others)[0]
 }
 
-// place is in what order the living nodes take each piece that nobody leads: the first at once, each next one a look later.
-// All nodes that see the same come to the same. Nodes that would lead more than Bound come last.
+// place returns the order in which the living nodes take each piece that nobody leads: the first at once, each further
+// one a look later. All nodes with the same view compute the same. Nodes that would lead more than Bound come last.
 func place(nodes []string, pieces []piece) map[string][]string {
 	turns := make(map[string][]string)
 	if len(nodes) == 0 {
@@ -65,7 +65,8 @@ func place(nodes []string, pieces []piece) map[string][]string {
 	return turns
 }
 
-// over is by how much a node with that load is above most with a further weight. One that leads nothing is never.
+// over returns by how much a node with that load would exceed most with a further weight. A node that leads nothing
+// never does.
 func over(load, weight, most float64) float64 {
 	if load == 0 {
 		return 0
@@ -73,7 +74,7 @@ func over(load, weight, most float64) float64 {
 	return max(0, load+weight-most)
 }
 
-// share is how much a node leads at most.
+// share returns how much a node leads at most.
 func share(nodes []string, pieces []piece) (sum float64) {
 	for _, p := range pieces {
 		sum += p.weight
@@ -81,7 +82,7 @@ func share(nodes []string, pieces []piece) (sum float64) {
 	return Bound * sum / float64(len(nodes))
 }
 
-// loads is what each node leads.
+// loads returns how much each node leads.
 func loads(pieces []piece) map[string]float64 {
 	load := make(map[string]float64)
 	for _, p := range pieces {
@@ -92,7 +93,8 @@ func loads(pieces []piece) map[string]float64 {
 	return load
 }
 
-// surplus is what node leads beyond Bound: it keeps those in whose order it comes first, and always one.
+// surplus returns the shards that node leads beyond Bound: it keeps those in whose order it comes first, and always
+// one.
 func surplus(node string, nodes []string, pieces []piece) (shards []string) {
 	var led []piece
 	for _, p := range pieces {

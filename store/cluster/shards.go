@@ -21,28 +21,28 @@ const (
 	fillsAtOnce = 4
 )
 
-// Shard is one that the nodes share. All fields are to be set.
+// Shard is a shard that the nodes share. All fields must be set.
 type Shard struct {
 	Name   string
 	Weight float64 // above 0: its part of what nodes have to do, beside the other shards'
 	Path   string  // of its file at this node
 	File   boltfile.Options
-	// Opens is why this node cannot open the shard's vault, and does not lead it; see Lead.KeepVault.
+	// Opens returns why this node cannot open the shard's vault, and so does not lead it; see Lead.KeepVault.
 	Opens func(ctx context.Context, wrapped []byte) error
 	// Run serves the shard until ctx ends, and returns when its file is closed. context.Cause(ctx) says why it is to end. After
 	// an error the node gives the shard up, and does not lead it for some time.
 	Run func(ctx context.Context, l *Lead) error
 }
 
-// givenUp is the cause of a context that ended because another node is to lead the shard. It still is context.Canceled to
-// whoever asks with errors.Is.
+// givenUp is the cause of a context that ended because another node is to lead the shard. errors.Is still finds
+// context.Canceled.
 type givenUp struct{ why string }
 
 func (g givenUp) Error() string { return "another node is to lead: " + g.why }
 
 func (givenUp) Is(err error) bool { return err == context.Canceled }
 
-// leads is what a node does with its shards.
+// leads is a node's work with its shards.
 type leads struct {
 	n       *Node
 	shards  []Shard
@@ -57,7 +57,7 @@ type leads struct {
 
 	mu    sync.Mutex
 	held  map[string]*held     // those that are taken, or led
-	rests map[string]time.Time // until then those whose Run failed
+	rests map[string]time.Time // shards whose Run failed, and until when they rest
 	said  map[string]string    // the last word of the log on each
 }
 
@@ -67,8 +67,8 @@ type held struct {
 	lead *Lead // nil: it is not led yet
 }
 
-// Lead leads those of shards that fall to this node, until ctx ends: then it returns as soon as all it led are closed. What
-// goes wrong, with the engine or with one of them, is tried again.
+// Lead leads those of shards that fall to this node, until ctx ends: then it returns as soon as all its shards are
+// closed. After a failure, of the engine or of a shard, it tries again.
 func (n *Node) Lead(ctx context.Context, shards []Shard) error {
 	for _, s := range shards { // before the first renewal: others look for who has most
 		if h, err := boltfile.HistoryAt(s.Path, s.File); err == nil {
@@ -93,7 +93,7 @@ func (n *Node) Lead(ctx context.Context, shards []Shard) error {
 	return n.shutCopies()
 }
 
-// look sees what nodes there are and who leads what, begins to take what falls to this node, and gives up what does not.
+// look reads the nodes and the leaders, begins to lead shards that fall to this node, and gives up others.
 func (ls *leads) look(ctx context.Context) error {
 	led := ls.led()
 	nodes, pieces, leaders, err := ls.view(ctx)
@@ -155,7 +155,7 @@ func (ls *leads) look(ctx context.Context) error {
 	return nil
 }
 
-// follow keeps copies of those shards that this node would take if their leader died, beside what else it does.
+// follow keeps copies of the shards that this node would take if their leader died, beside its other work.
 func (ls *leads) follow(ctx context.Context, nodes []string, pieces []piece) {
 	var copied []Shard
 	for n, p := range pieces { // of ls.shards, in their order
@@ -174,7 +174,8 @@ func (ls *leads) follow(ctx context.Context, nodes []string, pieces []piece) {
 	})
 }
 
-// view is the living nodes that lead shards, all shards, and who leads them. A shard that the engine does not know yet is made.
+// view returns the living nodes that lead shards, all shards, and who leads them. A shard that the engine does not know
+// yet is made.
 func (ls *leads) view(ctx context.Context) (nodes []string, pieces []piece, leaders map[string]leader, err error) {
 	asked := ls.n.now()
 	if nodes, err = mayLead(ctx, ls.n.look); err != nil {
@@ -206,7 +207,7 @@ func (ls *leads) view(ctx context.Context) (nodes []string, pieces []piece, lead
 	return nodes, pieces, leaders, nil
 }
 
-// mayLead are the living nodes that lead shards, or would.
+// mayLead returns the living nodes that lead shards, or would.
 func mayLead(ctx context.Context, e *engine) (nodes []string, err error) {
 	a, err := e.exec(ctx, nodesSQL)
 	for _, row := range a.cells {
@@ -258,7 +259,7 @@ func (ls *leads) take(ctx context.Context, s Shard) {
 	})
 }
 
-// giveUp has what this node leads end, for another one.
+// giveUp ends this node's lead of a shard, for another node.
 func (ls *leads) giveUp(shard, why string) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -274,7 +275,7 @@ func (ls *leads) leads(h *held, l *Lead) {
 	h.lead = l
 }
 
-// led are the leads that the engine had confirmed when this was asked.
+// led returns the leads that the engine had confirmed when this was asked.
 func (ls *leads) led() map[string]*Lead {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -294,7 +295,7 @@ func (ls *leads) holds(shard string) bool {
 	return ls.held[shard] != nil
 }
 
-// say has the log say something, once; shard is empty where it is about no single one.
+// say writes a line to the log, once; shard is empty if it is about no single one.
 func (ls *leads) say(shard string, log func(string, ...any), words string, args ...any) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -331,7 +332,8 @@ func (l *Lead) serve(ctx context.Context, s Shard) error {
 const giveUpSQL = `UPDATE hermes_connector.shard SET why = CASE WHEN leader <> $2 OR $3 = '' THEN why ELSE $3 END,
 	leader = CASE leader WHEN $2 THEN '' ELSE leader END, former = CASE former WHEN $2 THEN '' ELSE former END WHERE shard = $1 AND (leader = $2 OR former = $2)`
 
-// giveUp lets another node lead the shard. why is what is said of the next change of leader; empty: what was said of the last.
+// giveUp lets another node lead the shard. why is the reason for the next change of leader; empty: the reason of the
+// last change stays.
 func (n *Node) giveUp(ctx context.Context, shard, why string) error {
 	_, err := n.look.exec(ctx, giveUpSQL, shard, n.me(), why)
 	if err == nil {

@@ -50,7 +50,7 @@ func (n *Node) copyOf(name string) *warmCopy {
 	return n.copies[name]
 }
 
-// lend closes the file, for whoever leads its shard here, until back.
+// lend closes the file until back, so that this node can lead its shard.
 func (c *warmCopy) lend() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,8 +65,8 @@ func (c *warmCopy) back() {
 	c.lent = false
 }
 
-// follow brings this node's copies of shards, which others lead, to the ends of their logs: with one query for all of them,
-// if their files are open and not far behind.
+// follow brings this node's copies of shards, which others lead, to the ends of their logs: with one query for all of
+// them, if their files are open and not far behind.
 func (n *Node) follow(ctx context.Context, shards ...Shard) (err error) {
 	var open []want
 	for _, s := range shards {
@@ -110,9 +110,9 @@ func (n *Node) caughtUp(ctx context.Context, s Shard, got news) error {
 	return err
 }
 
-// fill brings the shard's file to entry s.top, and returns which it is at then. A file that is not on the log's chain is set
-// aside. One that has more than the log, or that comes before there is a log, stays as it is: its next entry will be the whole
-// of it.
+// fill brings the shard's file to entry s.top, and returns its entry then. It sets aside a file that is not on the
+// log's chain. A file that has more than the log, or is there before the log, stays as it is: its next entry will be
+// the whole file.
 func (n *Node) fill(ctx context.Context, of Shard, s shard) (at uint64, err error) {
 	if s.schema > uint64(of.File.Format.Schema) {
 		return 0, newerSchema(s, of)

@@ -7,8 +7,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// maxKnown is how many marks are remembered: those of three days at two events a second, in some 15 MB. When there are
-// more, the file is asked from then on.
+// maxKnown is how many marks are remembered: those of three days at two events a second, in some 15 MB. Beyond that the
+// file is asked.
 const maxKnown = 1 << 19
 
 // known are the marks as the newest commit has them. Only the writer changes it.
@@ -18,7 +18,7 @@ type known struct {
 	n    int                          // in all of days; the writer's
 }
 
-// has is the answer from memory, if sure.
+// has returns the answer from memory, if sure.
 func (kn *known) has(m Mark) (seen, sure bool) {
 	kn.mu.RLock()
 	defer kn.mu.RUnlock()
@@ -65,7 +65,7 @@ func (ms *Marks) Forget() {
 	ms.known.days = nil
 }
 
-// Stored takes over what a transaction did to the marks, once it is on disk.
+// Stored applies a transaction's changes of the marks, once they are on disk.
 func (ms *Marks) Stored(b Batch) {
 	ms.known.mu.Lock()
 	defer ms.known.mu.Unlock()

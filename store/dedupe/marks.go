@@ -1,11 +1,11 @@
 // Package dedupe remembers which events were stored, because a platform may bring an event again.
 //
-// Every event leaves a mark. Marks come in no order. In a tree of their own, each mark would change one leaf and
-// the branches above it: as many pages as all else that an accept writes. So the newest marks of a day stand in
-// one record, which bbolt keeps in the root page, and every commit writes the root page anyway. When the record
-// is full, its marks become a run: sorted, in records of half a page. runFan runs of one level become one run of
-// the next level. A lookup is one seek per run, there are few runs, and a mark is written once per level. What the
-// newest commit has is in memory, too, up to a bound: mostly no file is asked.
+// Every event leaves a mark. Marks come in no order. In a tree of their own, each mark would change one leaf and the
+// branches above it: as many pages as everything else that an accept writes. So the newest marks of a day are in one
+// record, which bbolt keeps in the root page, and every commit writes the root page anyway. When the record is full,
+// its marks become a run: sorted, in records of half a page. runFan runs of one level become one run of the next level.
+// A lookup is one seek per run, there are few runs, and a mark is written once per level. The marks of the newest
+// commit are in memory, too, up to a limit: mostly the file is not asked.
 package dedupe
 
 import (
@@ -36,18 +36,18 @@ const (
 	// Days is how many whole days a Mark outlives its own.
 	Days        = 3
 	recordMarks = 120 // in a record of a run
-	runFan      = 4   // runs of one level that become one of the next
+	runFan      = 4   // how many runs of one level become one of the next
 	topLevel    = 6   // its runs stay as they are: one of 3 MiB is enough for one commit
 )
 
-// Mark stands for one event of one bot: 96 bits of a hash, so that no two events share a mark. In a record each
-// mark has its own checksum behind it, so that damage to one mark leaves the others readable.
+// Mark stands for one event of one bot: 96 bits of a hash, so that no two events share a mark. In a record each mark
+// has its own checksum behind it, so that damage to one mark leaves the others readable.
 type Mark [12]byte
 
 // Stored is the size of a mark in a record.
 const Stored = len(Mark{}) + 4
 
-// Of is the mark of an event.
+// Of returns the mark of an event.
 func Of(b relay.Bot, e relay.EventID) Mark {
 	return markOfKey(table.Key(b.Platform, string(b.ID), string(e)))
 }
@@ -72,16 +72,16 @@ func (k runKey) number() uint32 { return binary.BigEndian.Uint32(k[5:]) }
 // behindMarks sorts behind every mark.
 const behindMarks = "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"
 
-// behind is a key that sorts behind all of the run's records.
+// behind returns a key that sorts behind all of the run's records.
 func (k runKey) behind() []byte { return append(k[:], behindMarks...) }
 
 // Day numbers the UTC days.
 func Day(at time.Time) uint32 { return uint32(at.Unix() / (24 * 60 * 60)) }
 
-// DayKey is where the newest marks of a day stand.
+// DayKey returns the key of the newest marks of a day.
 func DayKey(day uint32) []byte { return binary.BigEndian.AppendUint32(nil, day) }
 
-// keyDay is the day of a key of marks.
+// keyDay returns the day of a key of marks.
 func keyDay(k []byte) uint32 {
 	if len(k) < 4 {
 		return 0
@@ -89,7 +89,7 @@ func keyDay(k []byte) uint32 {
 	return binary.BigEndian.Uint32(k)
 }
 
-// Encode is the payload of a record of marks.
+// Encode returns the payload of a record of marks.
 func Encode(ms []Mark) []byte {
 	out := make([]byte, 0, len(ms)*Stored)
 	for n := range ms {
@@ -99,8 +99,8 @@ func Encode(ms []Mark) []byte {
 	return out
 }
 
-// Decode returns the marks of a record: the newest last in Newest, sorted in Runs. Of a damaged record it returns
-// the marks whose own checksum fits, and the error.
+// Decode returns the marks of a record: the newest last in Newest, sorted in Runs. From a damaged record it returns the
+// marks whose own checksum fits, and the error.
 func Decode(k, value []byte) (ms []Mark, err error) {
 	payload, err := boltfile.Unseal(k, value)
 	if err != nil {
@@ -116,7 +116,7 @@ func Decode(k, value []byte) (ms []Mark, err error) {
 	return ms, err
 }
 
-// Bad is a record of marks that is not what was once written.
+// Bad is a damaged record of marks.
 type Bad struct {
 	Err    error // names the record
 	bucket string
@@ -124,13 +124,13 @@ type Bad struct {
 	good   []Mark // the marks whose own checksum fits
 }
 
-// Damaged is the Bad for the record of marks under k; why says what is wrong with it.
+// Damaged returns the Bad for the record of marks under k; why says what is wrong with it.
 func Damaged(bucket string, k, value []byte, why error) Bad {
 	good, _ := Decode(k, value)
 	return Bad{Err: boltfile.DamagedRecord(bucket, k, why), bucket: bucket, key: bytes.Clone(k), good: good}
 }
 
-// Marks are those of all events. All methods: any goroutine.
+// Marks are those of all events. Its methods may be called from any goroutine.
 type Marks struct {
 	db  *table.DB
 	log *slog.Logger
@@ -139,7 +139,7 @@ type Marks struct {
 	known known
 }
 
-// New are the marks of db, of which Load is to be called before anybody else uses it; log hears of damaged ones.
+// New makes the marks of db. Load must be called before anybody else uses them; log hears of damaged ones.
 func New(db *table.DB, log *slog.Logger) *Marks { return &Marks{db: db, log: log} }
 
 // Has reports whether the event has a mark. Marks live for at least three days. Damaged marks are not believed: their
@@ -165,10 +165,10 @@ func (ms *Marks) Report(bad []Bad) {
 	}
 }
 
-// Damaged is how many damaged records were met.
+// Damaged returns how many damaged records were found.
 func (ms *Marks) Damaged() uint64 { return ms.bad.Load() }
 
-// Batch is the marks of one write transaction.
+// Batch holds the marks of one write transaction.
 type Batch struct {
 	marks *Marks          // nil when nobody uses the database
 	made  map[Mark]uint32 // with their days
@@ -178,7 +178,7 @@ type Batch struct {
 // Batch begins a transaction.
 func (ms *Marks) Batch() Batch { return Batch{marks: ms} }
 
-// Has is Has, also for what the transaction has marked so far.
+// Has is like the function Has, and also knows the marks that the transaction has made so far.
 func (b *Batch) Has(t *bolt.Tx, m Mark) (has bool, bad []Bad) {
 	if _, ok := b.made[m]; ok {
 		return true, nil

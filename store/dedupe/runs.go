@@ -12,8 +12,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
-// Store stores marks with their days. Marks of the newest day join its record of the newest; when they are too many
-// for the record, all of them become a run. Marks of another day become a run of that day.
+// Store stores marks with their days. Marks of the newest day join its record of the newest; if they are too many for
+// the record, all of them become a run. Marks of another day become a run of that day.
 func Store(w *table.Writer, marks map[Mark]uint32) error {
 	if len(marks) == 0 {
 		return nil
@@ -51,8 +51,8 @@ func Store(w *table.Writer, marks map[Mark]uint32) error {
 	return nil
 }
 
-// addRun stores marks as a run of a level. When that makes runFan runs of the level, all of them become one run of
-// the next level.
+// addRun stores marks as a run of a level. If that makes runFan runs of the level, all of them become one run of the
+// next level.
 func addRun(w *table.Writer, day uint32, level byte, ms []Mark) error {
 	for ; ; level++ {
 		runs := runsOf(w.Tx, day, level)
@@ -78,7 +78,7 @@ func addRun(w *table.Writer, day uint32, level byte, ms []Mark) error {
 	}
 }
 
-// runsOf are the runs of a day's level, in the order of their numbers.
+// runsOf returns the runs of a day's level, in the order of their numbers.
 func runsOf(t *bolt.Tx, day uint32, level byte) (out []runKey) {
 	c := t.Bucket([]byte(Runs)).Cursor()
 	pre := append(DayKey(day), level)

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// A file that this program found by itself, without anybody naming it, is used only if it is this user's or root's. Otherwise
-// another user could decide what a command of this user reads, and whom it talks to.
+// A file that this program found by itself, without anybody naming it, is used only if it belongs to this user or to
+// root. Otherwise another user could decide what a command of this user reads, and with whom it talks.
 
 // Foreign returns an error if the file at path, or its folder, belongs to a user other than this one and root, or if others
 // can write to it. Both ends of a link are checked. A sticky folder is not safe either: others cannot replace the file,
@@ -46,8 +46,8 @@ func Foreign(path string) error {
 	return nil
 }
 
-// foreign says why a file with that mode, owner and group is not safe for the user me; empty: it is. A group with the number
-// of a user is taken for that user's own, as most systems make it.
+// foreign says why a file with that mode, owner and group is not safe for the user me; empty: it is. A group with a
+// user's number counts as that user's own, because most systems make it so.
 func foreign(mode fs.FileMode, owner, group, me int) string {
 	switch who := other(owner, me); {
 	case who != "":
@@ -58,8 +58,8 @@ func foreign(mode fs.FileMode, owner, group, me int) string {
 	return ""
 }
 
-// Anothers is the name of the owner of the file at path, if that is neither this user nor root. It is empty otherwise, and if
-// there is no such file.
+// Anothers returns the owner's name of the file at path, if the owner is neither this user nor root. It is empty
+// otherwise, and if there is no such file.
 func Anothers(path string) string {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -68,7 +68,7 @@ func Anothers(path string) string {
 	return other(Owner(st), os.Geteuid())
 }
 
-// other is the name of owner, if that is neither me nor root.
+// other returns the name of owner, if that is neither me nor root.
 func other(owner, me int) string {
 	if owner == me || owner == 0 || owner < 0 {
 		return ""
@@ -80,7 +80,7 @@ func other(owner, me int) string {
 	return id // of a container's user, say
 }
 
-// Group is the number of the group that a file belongs to; -1: not known.
+// Group returns the number of the group that a file belongs to; -1: not known.
 func Group(st fs.FileInfo) int {
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
 		return int(sys.Gid)

@@ -42,7 +42,7 @@ func closed(st fs.FileInfo, owners ...int) bool {
 	return false
 }
 
-// Owner is the number of the user who owns a file; negative: not known.
+// Owner returns the number of the user who owns a file; negative: not known.
 func Owner(st fs.FileInfo) int {
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
 		return int(sys.Uid)

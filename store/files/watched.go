@@ -13,8 +13,9 @@ import (
 // maxWatched bounds a watched file, in bytes.
 const maxWatched = 1 << 20
 
-// Watched holds what some files say together. It reads them again when one of them has changed. While they cannot
-// be used (one is half written, say), it holds what they said before. Get may be called from any goroutine.
+// Watched holds the value that some files describe together. It reads them again when one of them has changed. While
+// they cannot be used (for example because one is half written), it keeps the former value. Get may be called from any
+// goroutine.
 type Watched[T any] struct {
 	// Set once, by Watch.
 	paths []string
@@ -28,7 +29,7 @@ type Watched[T any] struct {
 	looked time.Time
 	seen   []os.FileInfo // the files as they were read last, whether or not they can be used
 	broken bool          // they cannot: every look reads them again, for their mode may have changed
-	said   string        // what fault was last called with
+	said   string        // the last argument of fault
 }
 
 // Watch reads the files. fault is called once for each later change that cannot be used.
@@ -40,8 +41,8 @@ func Watch[T any](paths []string, now func() time.Time, parse func([][]byte) (T,
 	return w, nil
 }
 
-// Get returns what the files say. It looks at them first when the last look is at least that long ago. While another
-// goroutine looks, Get returns what is known; only with 0 does it wait.
+// Get returns the value. It checks the files first if the last check is at least that long ago. While another goroutine
+// checks, Get returns the present value; only with 0 does it wait.
 func (w *Watched[T]) Get(every time.Duration) T {
 	if every == 0 {
 		w.mu.Lock()
@@ -63,7 +64,7 @@ func (w *Watched[T]) Get(every time.Duration) T {
 	return *w.good.Load()
 }
 
-// read reads the files if one has changed since they were read, or if what was read cannot be used.
+// read reads the files if one has changed since they were read, or if the last read was unusable.
 func (w *Watched[T]) read() error {
 	now := make([]os.FileInfo, len(w.paths))
 	for i, name := range w.paths {
@@ -105,7 +106,7 @@ func readFile(name string) ([]byte, error) {
 	return text, err
 }
 
-// same reports whether a file is as it was. One that was replaced is another, whatever its time.
+// same reports whether a file is unchanged. A file that was replaced has changed, whatever its time.
 func same(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }

@@ -8,16 +8,16 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
-// person is somebody who is to be forgotten, with what is theirs.
+// person is somebody to be forgotten, with the events that belong to them.
 type person struct {
 	platform, user, instance string
 	chats                    map[string]bool // direct messages with them
-	events                   map[string]bool // what they wrote, by chat and event
-	seqs                     map[uint64]bool // of those, in the instance's lane
+	events                   map[string]bool // events that they wrote, by chat and event
+	seqs                     map[uint64]bool // numbers of those in the instance's lane
 }
 
-// Forget takes a person out of i's history, and out of the rest of the transaction: what they wrote to it or to nobody, and
-// what it said to that or in their direct messages, of which dms names those that are known. It reads all of the history.
+// Forget removes a person from i's history, and from the rest of the transaction: what they wrote to i or to nobody,
+// and what i said in answer or in their direct messages; dms names the known ones. It reads the whole history.
 func (r *Records) Forget(w *table.Writer, b *Batch, i relay.InstanceID, p relay.PlatformID, u relay.UserID, dms ...relay.ChatID) error {
 	who := person{
 		string(p), string(u), string(i), map[string]bool{string(u): true}, make(map[string]bool), make(map[uint64]bool),
@@ -53,7 +53,7 @@ func (r *Records) Forget(w *table.Writer, b *Batch, i relay.InstanceID, p relay.
 	return nil
 }
 
-// leave takes what is the person's out of a record.
+// leave removes the person's notes from a record.
 func (who person) leave(w *table.Writer, d *decoder, bucket string, k []byte) error {
 	if d.read(k, w.Bucket([]byte(bucket)).Get(k)) != nil {
 		return nil
@@ -75,7 +75,7 @@ func (who person) leave(w *table.Writer, d *decoder, bucket string, k []byte) er
 	return w.PutSealed(bucket, slices.Clone(k), boltfile.Seal(k, e.payload))
 }
 
-// meet learns from n what is the person's. It is called for all notes, in their order.
+// meet learns from n which events belong to the person. It is called for all notes, in their order.
 func (who person) meet(n *note) {
 	switch n.kind {
 	case cameNote, judgedNote:
@@ -96,7 +96,7 @@ func (who person) meet(n *note) {
 	}
 }
 
-// owns reports whether n is about the person, as far as what was met tells.
+// owns reports whether n is about the person, according to the notes so far.
 func (who person) owns(n *note) bool {
 	switch n.kind {
 	case cameNote, judgedNote:

@@ -1,11 +1,12 @@
-// Package history is what became of each message that was stored: when it came, the verdict, for whom, when its gateway
-// took it, why it was given up, and what was said to it. It holds ids and reasons, never what anybody wrote.
+// Package history records what happened to each stored message: when it came, the verdict, for whom, when its gateway
+// took it, why it was given up, and the answers to it. It contains ids and reasons, never what anybody wrote.
 //
-// It is a log of notes. What is known later of a message is a further note, and a reader joins them. The newest notes
-// stand in one record, which bbolt keeps in the root page, and every commit writes the root page anyway; when the record
-// is full, it becomes one of the older ones. So no note costs a commit, and few cost a page. What follows from a commit is
-// stored in it; what was done at a network waits in memory for the next commit, whoever's, and a crash loses what waits.
-// Nothing is kept longer than Kept, nor more than MaxBytes: the oldest go, with a commit that is made anyway.
+// It is a log of notes. A later fact about a message is a further note, and a reader joins them. The newest notes are
+// in one record, which bbolt keeps in the root page, and every commit writes the root page anyway; when the record is
+// full, it becomes one of the older ones. So no note costs a commit, and few cost a page. Facts that follow from a
+// commit are stored in it. Facts about a network wait in memory for the next commit of anybody, and a crash loses them.
+// Nothing is kept longer than Kept, nor more than MaxBytes: the oldest notes are dropped, with a commit that is made
+// anyway.
 package history
 
 import (
@@ -30,13 +31,13 @@ const (
 const (
 	// Kept is how long a message can be asked about.
 	Kept = 30 * 24 * time.Hour
-	// MaxBytes is how much is kept of older notes.
+	// MaxBytes is how many bytes of older notes are kept.
 	MaxBytes = 64 << 20
 
 	maxNewest  = 940  // bytes of notes in the record of the newest
 	maxOlder   = 1900 // in one of the older ones, so that two fit a page
 	maxWaiting = 5000 // notes that wait for a commit
-	spare      = 64   // when there is too much, that part of what is allowed goes at once
+	spare      = 64   // if there is too much, this fraction of the limit is dropped at once
 	lag        = 24 * time.Hour
 	maxDropped = 4096 // records that one commit drops
 	recordCost = 32   // bytes that a record costs beside its value, about
@@ -45,7 +46,7 @@ const (
 
 func newestKey() []byte { return table.Key("newest") }
 
-// Verdict is what was decided about a message, for one instance or as a whole.
+// Verdict is the decision about a message, for one instance or as a whole.
 type Verdict struct {
 	Instance relay.InstanceID // empty: as a whole
 	Why      string
@@ -70,11 +71,11 @@ type Came struct {
 	Verdict
 	// Seq is its number in the instance's lane; 0: it is in none.
 	Seq uint64
-	// Again: there was a note before, that the verdict was yet to come.
+	// Again: an earlier note said that the verdict was still to come.
 	Again bool
 }
 
-// Event is what a note says of a message.
+// Event is the part of an event that a note holds.
 type Event struct {
 	ID   relay.EventID
 	Chat relay.Chat
@@ -82,7 +83,7 @@ type Event struct {
 	User relay.UserID
 }
 
-// State is what became of something that a gateway said.
+// State is the outcome of a gateway's message.
 type State string
 
 // The states of an answer.
@@ -100,15 +101,16 @@ type Said struct {
 	Instance relay.InstanceID
 	Chat     relay.Chat
 	Op       relay.Op
-	Message  relay.MessageID // as the network calls it; of one that is queued, as its gateway does
+	Message  relay.MessageID // the network's id; while it is queued, the gateway's
 	To       relay.EventID   // the message that it answers, if it names one
 	State    State
-	Why      string // of one that was not sent, queued or dropped: a short word
-	// Queued is the name under which the gateway knows it, of one that was queued before.
+	Why      string // why it was not sent, is queued or was dropped: a short word
+	// Queued is the gateway's id for a message that was queued before.
 	Queued relay.MessageID
 }
 
-// Records is the history. All methods: any goroutine, but for those that take a Writer: the writer's.
+// Records is the history. Its methods may be called from any goroutine, except those that take a Writer: these are for
+// the writer.
 type Records struct {
 	db   *table.DB
 	most int64 // MaxBytes
@@ -125,16 +127,16 @@ type content struct {
 	older  total
 }
 
-// total is what there is of older notes.
+// total is the sum of the older notes.
 type total struct {
 	bytes  int64 // about
 	oldest int64 // when the newest note of the oldest record was made; 0: there is none
 }
 
-// New is the history in db, of which Load is to be called before anybody else uses it.
+// New makes the history in db. Load must be called before anybody else uses it.
 func New(db *table.DB) *Records { return &Records{db: db, most: MaxBytes} }
 
-// Load reads what there is.
+// Load reads the stored totals.
 func (r *Records) Load(t *bolt.Tx) { r.log = contentOf(t) }
 
 func contentOf(t *bolt.Tx) content {
@@ -151,7 +153,7 @@ func contentOf(t *bolt.Tx) content {
 
 func cost(value []byte) int64 { return int64(len(value)) + recordCost }
 
-// lastOf is when the newest of the notes in a stored record was made, in milliseconds; 0 for one that is damaged.
+// lastOf returns when the newest note in a stored record was made, in milliseconds; 0 if the record is damaged.
 func lastOf(value []byte) int64 {
 	if len(value) < boltfile.EnvelopeSize+headSize {
 		return 0
@@ -159,11 +161,11 @@ func lastOf(value []byte) int64 {
 	return int64(binary.BigEndian.Uint64(value[boltfile.EnvelopeSize:]))
 }
 
-// Batch is what one transaction does to the history. The zero value does nothing.
+// Batch holds the changes of one transaction to the history. The zero value changes nothing.
 type Batch struct {
 	notes []*note
-	gone  []func(*note) bool // of those that were forgotten in it
-	left  *content           // by forgetting; nil: it is as before
+	gone  []func(*note) bool // accept the notes of people who were forgotten in it
+	left  *content           // the content after forgetting; nil: unchanged
 }
 
 // Came notes that a message is stored.
@@ -203,8 +205,8 @@ func (s Said) note() *note {
 	})
 }
 
-// Said notes what a gateway said, or was to say. It does not block, and is stored with the next commit. Of what was not
-// sent in a chat only the last is noted until then, for nothing holds up a gateway that tries again and again.
+// Said notes a gateway's message, sent or not. It does not block; the next commit stores it. Of messages that were not
+// sent in a chat only the last is noted until then, because nothing stops a gateway that tries again and again.
 func (r *Records) Said(s Said) {
 	n := s.note()
 	r.mu.Lock()
@@ -225,7 +227,7 @@ func (r *Records) boundLocked() {
 	}
 }
 
-// Wait has the notes of a transaction that was stored without them wait for another one.
+// Wait makes the notes of a transaction that was stored without them wait for another one.
 func (r *Records) Wait(made Batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -243,7 +245,7 @@ func (b Batch) kept(notes []*note) []*note {
 	})
 }
 
-// snapshot are the notes that wait.
+// snapshot returns the notes that wait.
 func (r *Records) snapshot() []*note {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -251,7 +253,7 @@ func (r *Records) snapshot() []*note {
 }
 
 // Ride adds the notes of a transaction that is about to be committed, behind those that wait, and drops what is too old
-// or too much. room is how many bytes of the root page nothing else has. stored is to be called when the transaction is.
+// or too much. room is how many bytes of the root page are free. stored must be called when the transaction is stored.
 func (r *Records) Ride(w *table.Writer, made Batch, room int) (stored func(), err error) {
 	taken, now := r.snapshot(), r.db.Now()
 	notes := made.kept(slices.Concat(taken, made.notes))
@@ -312,7 +314,7 @@ func add(w *table.Writer, log content, notes []*note, most int, now time.Time) (
 	return content{e, sum}, w.PutSealed(Newest, k, boltfile.Seal(k, e.payload))
 }
 
-// putOlder makes notes a record of the older ones, and returns what is stored.
+// putOlder makes notes one of the older records, and returns the stored form.
 func putOlder(w *table.Writer, payload []byte) ([]byte, error) {
 	number, err := w.Next(Older)
 	if err != nil {

@@ -11,17 +11,17 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// answeredWithin is how long after a gateway took a message something that it says in the chat counts as an answer to it,
-// if it names none.
+// answeredWithin is how long after a gateway took a message another message of the gateway in the chat counts as an
+// answer, if it names none.
 const answeredWithin = time.Hour
 
-// maxSpoken is how much is remembered of a chat in which nobody was answered.
+// maxSpoken is how many messages are remembered of a chat in which nobody was answered.
 const maxSpoken = 32
 
 // maxAnswers is how many answers to one message are listed: the first ones.
 const maxAnswers = 20
 
-// Message is what became of a message, for one instance or as a whole.
+// Message is what happened to a message, for one instance or as a whole.
 type Message struct {
 	At time.Time // when it came, or was judged
 	Of Event
@@ -41,7 +41,7 @@ type Answer struct {
 	Queued  time.Time // when it was queued, if it was
 }
 
-// Who is what a question mostly picks by.
+// Who holds the fields by which most questions select.
 type Who struct {
 	Platform relay.PlatformID
 	User     relay.UserID
@@ -66,7 +66,7 @@ func (r *Records) List(ctx context.Context, q Query) ([]Message, error) {
 	if since := q.Since; !since.IsZero() {
 		s.oldest = max(s.oldest, since.UnixMilli())
 	}
-	waiting := r.snapshot() // first, for what a commit takes meanwhile is met twice, and not missed
+	waiting := r.snapshot() // first, so that notes which a commit takes meanwhile are seen twice and not missed
 	return table.Get(ctx, r.db, "history", func(t *bolt.Tx) ([]Message, error) {
 		for _, n := range slices.Backward(waiting) {
 			s.loose(n)
@@ -94,23 +94,23 @@ type number struct {
 // where is a chat, and an instance in it.
 type where struct{ instance, platform, bot, chat uint32 }
 
-// talk is what was said there after the message that is read next.
+// talk holds the gateway's messages in a chat after the message that is read next.
 type talk struct {
 	spoken []spoken // newest first
-	// Of the message that was read last: when it was taken, and what answers those that were taken with it, for they were
-	// one to their gateway.
+	// About the message that was read last: when it was taken, and the answers to those taken with it, because their
+	// gateway saw them as one.
 	takenAt int64
 	answers []spoken
 }
 
-// spoken is what one note says of something that was said, and another one of what became of it.
+// spoken is a gateway's message from one note, and its outcome from another.
 type spoken struct {
 	at, queuedAt            int64 // milliseconds; not queued: 0
 	op, message, state, why string
 	to                      string // the message that it answers, in its chat; empty: it names none
 }
 
-// said is when the gateway said it.
+// said returns when the gateway sent it.
 func (a spoken) said() int64 {
 	if a.queuedAt != 0 {
 		return a.queuedAt
@@ -132,7 +132,7 @@ type judged struct {
 	event string
 }
 
-// scan reads notes from the newest to the oldest. What is known of a message stands behind it, so that all of it was read
+// scan reads notes from the newest to the oldest. Later notes about a message come first, so all of them have been read
 // when the message is.
 type scan struct {
 	q      Query
@@ -145,9 +145,9 @@ type scan struct {
 	own []uint32          // those of the record's words; 0: not looked up
 
 	taken  map[number]int64  // when, in milliseconds
-	lost   map[number]string // why they were given up; empty: they were not, whatever is said before
+	lost   map[number]string // why they were given up; empty: they were not, whatever earlier notes say
 	talks  map[where]*talk
-	queued map[string]spoken // what became of what was queued
+	queued map[string]spoken // the outcome of queued messages
 	judged map[judged]bool   // there is a later verdict
 	who    map[[3]uint32]bool
 
@@ -187,7 +187,7 @@ func (s *scan) notes() {
 	}
 }
 
-// id is the same for the same word in all records.
+// id returns the same for the same word in all records.
 func (s *scan) id(w uint16) uint32 {
 	if s.own[w] == 0 {
 		word := s.d.words[w]
@@ -256,12 +256,12 @@ func (s *scan) said(n *entry) {
 	}
 }
 
-// where is where n was, whose instance is the word at that place.
+// where returns the place of n for the instance whose word has that index.
 func (s *scan) where(n *entry, instance int) where {
 	return where{s.id(n.words[instance]), s.id(n.words[ofPlatform]), s.id(n.words[ofBot]), s.id(n.words[ofChat])}
 }
 
-// came reads that a message came, which ends what is known of it.
+// came reads the note that a message arrived, which completes what is known about it.
 func (s *scan) came(n *entry) {
 	w := s.where(n, cameInstance)
 	takenAt, died := int64(0), ""
@@ -315,7 +315,7 @@ func (s *scan) came(n *entry) {
 	if takenAt != 0 {
 		m.TakenAt, m.Died = time.UnixMilli(takenAt).UTC(), ""
 	}
-	slices.Reverse(answers) // of one time: as they were noted
+	slices.Reverse(answers) // of the same time: in the order of their notes
 	slices.SortStableFunc(answers, func(a, b spoken) int { return cmp.Compare(a.at, b.at) })
 	for _, a := range answers[:min(len(answers), maxAnswers)] {
 		m.Answers = append(m.Answers, a.answer())
@@ -337,8 +337,8 @@ func (s *scan) asked(n *entry, w where) bool {
 	return yes
 }
 
-// answers are those to a message that was taken then: what names it, and what names none and was said after that before the
-// next one was taken. What is returned is good until the next call.
+// answers returns the answers to a message that was taken at takenAt: those that name it, and those that name none and
+// were sent after that and before the next one was taken. The result is valid until the next call.
 func (s *scan) answers(w where, event string, takenAt int64) (out []spoken) {
 	if takenAt == 0 || len(s.talks) == 0 {
 		return nil

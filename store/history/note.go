@@ -24,7 +24,7 @@ import (
 //	uvarint  for each number of its kind
 const headSize = 8
 
-// maxWord is how much of a word is kept, in bytes.
+// maxWord is how many bytes of a word are kept.
 const maxWord = 200
 
 // common are the words that every record knows. Records have their places: new ones are put at the end.
@@ -36,7 +36,7 @@ var common = []string{
 // begun are the words of a record without notes.
 var begun = slices.Clip(append([]string{""}, common...))
 
-// kind is what a note says.
+// kind is the type of a note.
 type kind byte
 
 const (
@@ -55,7 +55,7 @@ var shapes = [...]shape{
 	cameNote: {8, 1}, judgedNote: {8, 1}, takenNote: {1, 1}, diedNote: {2, 1}, replayedNote: {1, 2}, saidNote: {10, 0},
 }
 
-// The words of notes: the first three are the same in messages and in what was said.
+// The words of notes: the first three are the same for messages and for answers.
 const (
 	ofPlatform = 0
 	ofBot      = 1
@@ -68,7 +68,7 @@ const (
 	saidInstance, saidOp, saidMessage, saidTo, saidState, saidWhy, saidQueued = 3, 4, 5, 6, 7, 8, 9
 )
 
-// note is one of them.
+// note is one note.
 type note struct {
 	kind    kind
 	at      int64 // milliseconds
@@ -91,7 +91,7 @@ const (
 	byItself   = "="
 )
 
-// within is how an event of a chat is noted.
+// within returns the form in which an event of a chat is noted.
 func within(e relay.EventID, c relay.ChatID) string {
 	if e == "" {
 		return ""
@@ -102,7 +102,7 @@ func within(e relay.EventID, c relay.ChatID) string {
 	return byItself + string(e)
 }
 
-// eventOf is the inverse of within.
+// eventOf returns the inverse of within.
 func eventOf(word, chat string) relay.EventID {
 	if rest, ok := strings.CutPrefix(word, behindChat); ok {
 		return relay.EventID(chat + rest)
@@ -159,7 +159,7 @@ type decoder struct {
 	notes []entry
 }
 
-// entry is a note whose words are places in the decoder's.
+// entry is a note whose words are positions in the decoder's text.
 type entry struct {
 	kind    kind
 	words   [10]uint16
@@ -169,12 +169,12 @@ type entry struct {
 
 var errNoNotes = errors.New("it is no record of notes")
 
-// reset forgets what was read.
+// reset forgets the last record.
 func (d *decoder) reset() {
 	d.words, d.notes = append(d.words[:0], begun...), d.notes[:0]
 }
 
-// read reads the record under k. What it read before is gone.
+// read reads the record under k, and forgets the one before.
 func (d *decoder) read(k, value []byte) error {
 	d.reset()
 	payload, err := boltfile.Unseal(k, value)
@@ -236,7 +236,7 @@ func (d *decoder) read(k, value []byte) error {
 	return nil
 }
 
-// Reads reports whether the record under k is one of notes.
+// Reads reports whether the record under k contains notes.
 func Reads(k, value []byte) bool {
 	var d decoder
 	return d.read(k, value) == nil

@@ -1,8 +1,8 @@
-// Package media is what is known of each file that came in an event or that a gateway sent: whose it is, how far it has
-// come, and which instances' entries still name it. The bytes are relay/media's.
+// Package media has the record of each file that came in an event or that a gateway sent: whose it is, its state, and
+// which instances' entries still name it. relay/media keeps the bytes.
 //
-// A record is made in the transaction that appends the first entry that names its file, and let go of in the one that
-// takes the last such entry out of its lane; who deletes it is relay/media, an hour later.
+// A record is made in the transaction that appends the first entry that names its file, and released in the one that
+// takes the last such entry out of its lane; relay/media deletes it an hour later.
 package media
 
 import (
@@ -20,16 +20,16 @@ import (
 // Bucket is the bucket of files: media id -> Record.
 const Bucket = "media"
 
-// recordSize is how large one is on disk, about.
+// recordSize is about how large a record is on disk.
 const recordSize = 1 << 10
 
 // Record is one file.
 type Record struct {
 	relay.Attachment
-	Bot   relay.Bot     `json:"bot,omitzero"`    // whose network it came over; zero: a gateway sent it
+	Bot   relay.Bot     `json:"bot,omitzero"`    // the bot through which it came; zero: a gateway sent it
 	Event relay.EventID `json:"event,omitempty"` // that it came in
 	Place int           `json:"place,omitempty"` // among the event's files
-	// For are the instances that may read it; Needed those of which an entry names it.
+	// For are the instances that may read it; Needed are those with an entry that names it.
 	For    []relay.InstanceID `json:"for,omitempty"`
 	Needed []relay.InstanceID `json:"needed,omitempty"`
 	State  relay.MediaState   `json:"state"`
@@ -43,10 +43,10 @@ type Record struct {
 // Uploaded reports whether a gateway sent it.
 func (r Record) Uploaded() bool { return r.Bot == relay.Bot{} }
 
-// Key is where the file's record stands.
+// Key returns the key of the file's record.
 func Key(id relay.MediaID) []byte { return table.Key(id) }
 
-// Records are those of all files. All methods: any goroutine.
+// Records are those of all files. Its methods may be called from any goroutine.
 type Records struct {
 	db *table.DB
 
@@ -54,7 +54,7 @@ type Records struct {
 	taken map[relay.InstanceID]int
 }
 
-// New are the records of db.
+// New returns the records of db.
 func New(db *table.DB) *Records { return &Records{db: db, taken: make(map[relay.InstanceID]int)} }
 
 // List lists all records but damaged ones, which were named when the file was opened.
@@ -62,7 +62,7 @@ func (rs *Records) List(ctx context.Context) ([]Record, error) {
 	return table.Get(ctx, rs.db, "files", func(t *bolt.Tx) ([]Record, error) { return table.Readable[Record](t, Bucket), nil })
 }
 
-// Get is one record; ok is false when there is none.
+// Get returns one record; ok is false if there is none.
 func (rs *Records) Get(ctx context.Context, id relay.MediaID) (r Record, ok bool, err error) {
 	return table.Find[Record](ctx, rs.db, "file", Bucket, Key(id))
 }
@@ -72,8 +72,8 @@ func (rs *Records) Add(ctx context.Context, r Record) error {
 	return rs.db.Change(ctx, "file", func(w *table.Writer) error { return w.Put(Bucket, Key(r.ID), r) }, recordSize)
 }
 
-// Change has to change each of the records that is there and sound, in one transaction, which may call it more than once;
-// those that it reports false for go.
+// Change calls to for each of the records that exists and is undamaged, and stores the result; it deletes those for
+// which to returns false. It is one transaction, which may call to more than once.
 func (rs *Records) Change(ctx context.Context, to func(*Record) bool, ids ...relay.MediaID) error {
 	return rs.db.Change(ctx, "change files", func(w *table.Writer) error {
 		for _, id := range ids {
@@ -94,7 +94,7 @@ func (rs *Records) Change(ctx context.Context, to func(*Record) bool, ids ...rel
 	})
 }
 
-// Taken is how many held files stood in the entries that i has acknowledged since the file was opened.
+// Taken returns how many held files there were in the entries that i has acknowledged since the file was opened.
 func (rs *Records) Taken(i relay.InstanceID) int {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -108,7 +108,7 @@ func (rs *Records) Took(i relay.InstanceID, n int) {
 	rs.taken[i] += n
 }
 
-// Mentions reports whether something that is stored may name files: what does not need not be decoded.
+// Mentions reports whether a stored entry may name files. An entry for which it returns false need not be decoded.
 func Mentions(stored []byte) bool { return bytes.Contains(stored, []byte(`"files":[`)) }
 
 // Want records that an entry of i names the files of ev. One that is not held is fetched, again if need be.
@@ -156,7 +156,8 @@ func (r *Record) free(i relay.InstanceID, now time.Time) {
 	}
 }
 
-// Hold has i need a file that it sent, until LetGo: it waits to be sent on. An error means that it is not here.
+// Hold makes i need a file that it sent and that waits to be sent on, until LetGo. It returns an error if the file does
+// not exist.
 func Hold(w *table.Writer, i relay.InstanceID, id relay.MediaID) error {
 	r, err := table.Must[Record](w.Tx, Bucket, Key(id), "file")
 	if err != nil {
@@ -172,7 +173,7 @@ func LetGo(w *table.Writer, i relay.InstanceID, id relay.MediaID, now time.Time)
 	return err
 }
 
-// Strip takes all files from i: whoever bears its name next must not read them.
+// Strip takes all files from i: the next instance with its name must not read them.
 func Strip(w *table.Writer, i relay.InstanceID, now time.Time) error {
 	for _, k := range table.KeysUnder(w.Tx, Bucket, nil) {
 		r, ok, err := table.Load[Record](w.Tx, Bucket, k)
@@ -188,7 +189,7 @@ func Strip(w *table.Writer, i relay.InstanceID, now time.Time) error {
 	return nil
 }
 
-// Needing are the instances of which an entry names a file, by the records.
+// Needing returns the instances with an entry that names a file, according to the records.
 func Needing(t *bolt.Tx) (out []relay.InstanceID) {
 	for _, r := range table.Readable[Record](t, Bucket) {
 		for _, i := range r.Needed {
@@ -198,7 +199,8 @@ func Needing(t *bolt.Tx) (out []relay.InstanceID) {
 	return out
 }
 
-// Recount makes the records agree with the entries of i, whose events with files these are, and with what it holds besides.
+// Recount makes the records agree with the entries of i: events are those with files, and held are the other files that
+// i needs.
 func Recount(w *table.Writer, i relay.InstanceID, events []relay.Event, held []relay.MediaID, now time.Time) error {
 	named := make(map[string]bool)
 	for _, id := range held {

@@ -1,6 +1,6 @@
-// Package outbox keeps the final answers that no network has taken yet, in the order they came, each with what it takes to send
-// it. Its gateway was told that an answer is on disk and will be sent. So an answer leaves only when it was sent, when it
-// is dropped for a reason that somebody is told, or when its time is over.
+// Package outbox keeps the final answers that no network has taken yet, in the order they came, each with everything
+// needed to send it. Its gateway was told that the answer is on disk and will be sent. So an answer leaves only when it
+// was sent, when it is dropped for a reason that somebody is told, or when its time is over.
 //
 // An answer is marked before its network call begins, and the call's outcome is stored: so after a crash it is known whether a
 // call may have been made. The message id of an answer that was sent is kept for a day, since its gateway knows the answer
@@ -28,12 +28,12 @@ import (
 const Bucket = "outbox"
 
 const (
-	// MaxWaiting and MaxBytes are how many answers of an instance wait, and how large they are together on disk.
+	// MaxWaiting is how many answers of an instance may wait; MaxBytes is how large they may be together on disk.
 	MaxWaiting, MaxBytes = 200, 16 << 20
-	// KeepSent is how long the message id of a sent answer is kept. KeepLate is how long a record is kept of an answer that could
-	// not be sent, so that its person can be told.
+	// KeepSent is how long the message id of a sent answer is kept. KeepLate is how long the record of an answer that
+	// could not be sent is kept, so that its person can be told.
 	KeepSent, KeepLate = 24 * time.Hour, 7 * 24 * time.Hour
-	// maxSent is how many sent answers of an instance are kept. Past it the oldest go.
+	// maxSent is how many sent answers of an instance are kept. Beyond that the oldest are dropped.
 	maxSent = 1000
 )
 
@@ -52,7 +52,7 @@ type Record struct {
 	ID       relay.MessageID  `json:"id"`     // as its gateway knows it
 	Instance relay.InstanceID `json:"instance"`
 	Tenant   relay.TenantID   `json:"tenant"`
-	Gateway  relay.GatewayID  `json:"gateway"` // whose credential it came with
+	Gateway  relay.GatewayID  `json:"gateway"` // the gateway that sent it
 	Bot      relay.Bot        `json:"bot"`
 	Chat     relay.ChatID     `json:"chat"`             // or the thread, where threads are chats of their own
 	Thread   relay.ThreadID   `json:"thread,omitempty"` // which its action named
@@ -62,19 +62,19 @@ type Record struct {
 	Why string `json:"why,omitempty"`
 	// Frame is the action, as a gateway spells it; nil: it was sent, or is too late.
 	Frame json.RawMessage `json:"frame,omitempty"`
-	// File is the answer's own copy of the file that a send_media names; empty: it is none.
+	// File is the answer's own copy of the file of a send_media; empty: there is none.
 	File relay.MediaID `json:"file,omitempty"`
-	// Begun is when a network call began whose outcome is not known; zero: there is none. Told says that the network recognises
-	// a repetition of that call, for a while.
+	// Begun is when a network call with an unknown outcome began; zero: there is none. Told says that the network
+	// recognises a repetition of that call, for a while.
 	Begun time.Time `json:"begun,omitzero"`
 	Told  bool      `json:"told,omitempty"`
-	// Over is when the answer stopped waiting; zero: it waits. Message is the message that it became; if that is empty, its time
-	// ran out and the person has not been told.
+	// Over is when the answer stopped waiting; zero: it waits. Message is the message that it became; if that is empty,
+	// its time ran out and the person has not been told.
 	Over    time.Time       `json:"over,omitzero"`
 	Message relay.MessageID `json:"message,omitempty"`
 }
 
-// State is how far an answer is.
+// State is the state of an answer.
 type State string
 
 // The states.
@@ -84,7 +84,7 @@ const (
 	Sent    State = "sent"
 )
 
-// State is how far the answer is.
+// State returns the state of the answer.
 func (r Record) State() State {
 	switch {
 	case r.Over.IsZero():
@@ -95,7 +95,7 @@ func (r Record) State() State {
 	return Sent
 }
 
-// Line is the chat within which answers keep their order.
+// Line returns the chat within which answers keep their order.
 func (r Record) Line() relay.Chat { return relay.Chat{Bot: r.Bot, ID: r.Chat} }
 
 // Past reports whether nobody needs the record any more.
@@ -109,7 +109,7 @@ func (r Record) Past(now time.Time) bool {
 	return false
 }
 
-// Key is the key in Bucket of the answer with that number.
+// Key returns the key in Bucket of the answer with that number.
 func Key(number uint64) []byte { return binary.BigEndian.AppendUint64(nil, number) }
 
 // Index implements table.Indexed.
@@ -117,7 +117,7 @@ func (r Record) Index() (string, []byte, [][]byte) {
 	return Bucket, Key(r.Number), [][]byte{append(of(r.Instance, r.State() == Sent), fmt.Sprintf("%016x", r.Number)...)}
 }
 
-// of is the prefix of the index keys of an instance's answers: those that were sent, or the others.
+// of returns the prefix of the index keys of an instance's answers: those that were sent, or the others.
 func of(i relay.InstanceID, sent bool) []byte {
 	part := "open"
 	if sent {
@@ -126,7 +126,7 @@ func of(i relay.InstanceID, sent bool) []byte {
 	return table.IndexUnder(Bucket, "instance", string(i), part)
 }
 
-// numberOf is the number in an answer's id; 0 if there is none.
+// numberOf returns the number in an answer's id; 0 if there is none.
 func numberOf(id relay.MessageID) (n uint64) {
 	if _, err := fmt.Sscanf(string(id), IDPrefix+"%d.", &n); err != nil {
 		return 0
@@ -164,7 +164,7 @@ func (rs *Records) Add(ctx context.Context, r Record) (Record, error) {
 	return r, err
 }
 
-// waiting is how many answers of the instance are not sent, and how large they are.
+// waiting returns how many answers of the instance are not sent, and how large they are.
 func waiting(t *bolt.Tx, i relay.InstanceID) (n, bytes int) {
 	for k, v := range table.Under(t, table.Index, of(i, false)) {
 		if own, err := boltfile.Unseal(k, v); err == nil {
@@ -175,7 +175,7 @@ func waiting(t *bolt.Tx, i relay.InstanceID) (n, bytes int) {
 	return n, bytes
 }
 
-// Files are the files that the instance's answers hold.
+// Files returns the files that the instance's answers hold.
 func Files(t *bolt.Tx, i relay.InstanceID) (out []relay.MediaID) {
 	all, _ := table.Lookup[Record](t, Bucket, of(i, false), "", 0) // the file of a damaged record is not known
 	for _, r := range all {
@@ -286,7 +286,7 @@ func Drop(w *table.Writer, r Record, now time.Time) error {
 	return errors.Join(letGo(w, r, now), table.DeleteIndexed(w, r))
 }
 
-// DropWhere deletes the answers that which picks, in a transaction, and returns their number. Damaged records stay.
+// DropWhere deletes the answers that which selects, in a transaction, and returns how many. Damaged records stay.
 func DropWhere(w *table.Writer, which func(Record) bool, now time.Time) (n int, err error) {
 	for _, r := range table.Readable[Record](w.Tx, Bucket) {
 		if which(r) {

@@ -1,9 +1,9 @@
-// Package prompt is what gateways asked people with buttons, and who answered.
+// Package prompt keeps the questions that gateways asked with buttons, and who answered.
 //
-// A prompt is stored before it is posted: a button that anybody can see is known here. The press that answers it is
-// stored in the transaction of its event, so there is one, also over a restart. An answered prompt stays until its
-// buttons are gone from the network; that it may go rides along with whichever commit is next. Its end by time
-// causes no write: readers pass over it from then on, and the next sweep drops it.
+// A prompt is stored before it is posted: so every button that anybody can see is known here. The press that answers it
+// is stored in the transaction of its event, so there is only one, also over a restart. An answered prompt stays until
+// its buttons are gone from the network; its deletion is written along with the next commit of anybody. When its time
+// is over nothing is written: readers ignore it from then on, and the next sweep drops it.
 package prompt
 
 import (
@@ -26,7 +26,7 @@ const Bucket = "prompts"
 // MaxOpen is how many prompts of an instance are open. One more closes the oldest.
 const MaxOpen = 256
 
-// byInstance is what the index finds prompts by.
+// byInstance is the field by which the index finds prompts.
 const byInstance = "instance"
 
 // ErrHeld: a prompt with that id is open in the chat, and another instance's.
@@ -59,16 +59,16 @@ type Answer struct {
 type Press struct {
 	Prompt  Record // as it was judged by
 	Event   relay.EventID
-	Message relay.MessageID // that was pressed; empty: the network did not say
+	Message relay.MessageID // the pressed message; empty: the network did not say
 }
 
 // Open reports whether it may be answered at that time.
 func (r Record) Open(now time.Time) bool { return r.Answer == nil && now.Before(r.ExpiresAt) }
 
-// On reports whether what was pressed is the prompt's message, as far as either is known.
+// On reports whether the pressed message is the prompt's, if both are known.
 func (r Record) On(m relay.MessageID) bool { return m == "" || r.Message == "" || r.Message == m }
 
-// Option is the option with that id; ok is false if it was not offered.
+// Option returns the option with that id; ok is false if it was not offered.
 func (r Record) Option(id string) (o relay.PromptOption, ok bool) {
 	i := slices.IndexFunc(r.Options, func(o relay.PromptOption) bool { return o.ID == id })
 	if i < 0 {
@@ -80,25 +80,26 @@ func (r Record) Option(id string) (o relay.PromptOption, ok bool) {
 // same reports whether o is the same question, and not a later one under its id.
 func (r Record) same(o Record) bool { return r.Instance == o.Instance && r.At.Equal(o.At) }
 
-// Key is where a prompt of the chat is stored.
+// Key returns the key of a prompt in the chat.
 func Key(c relay.Chat, id string) []byte {
 	return table.Key(c.Bot.Platform, string(c.Bot.ID), string(c.ID), id)
 }
 
-// Key is where it is stored.
+// Key returns the prompt's key.
 func (r Record) Key() []byte { return Key(relay.Chat{Bot: r.Bot, ID: r.Chat}, r.ID) }
 
-// Index is the prompt's place, and its key in the index.
+// Index returns the prompt's place, and its key in the index.
 func (r Record) Index() (string, []byte, [][]byte) {
 	return Bucket, r.Key(), [][]byte{
 		append(Of(r.Instance), table.Key(r.Bot.Platform, string(r.Bot.ID), string(r.Chat), r.ID)...),
 	}
 }
 
-// Of is how the keys of an instance's prompts begin in the index.
+// Of returns the beginning of the index keys of an instance's prompts.
 func Of(i relay.InstanceID) []byte { return table.IndexUnder(Bucket, byInstance, string(i)) }
 
-// at is the prompt under that key; ok is false when there is none. A damaged one is none: nobody can answer it.
+// at returns the prompt under that key; ok is false if there is none. A damaged one counts as none: nobody can answer
+// it.
 func at(t *bolt.Tx, k []byte) (r Record, ok bool, err error) {
 	r, ok, err = table.Load[Record](t, Bucket, k)
 	if errors.Is(err, boltfile.ErrDamaged) {
@@ -111,13 +112,13 @@ func at(t *bolt.Tx, k []byte) (r Record, ok bool, err error) {
 // goroutine.
 type Records struct {
 	db    *table.DB
-	notes table.Notes[relay.EventID] // of those whose buttons are gone, the event that answered
+	notes table.Notes[relay.EventID] // prompts whose buttons are gone, with the event that answered
 }
 
-// New are the records of db.
+// New returns the records of db.
 func New(db *table.DB) *Records { return &Records{db: db} }
 
-// At is the prompt of that id in a chat; ok is false when there is none, or it is damaged.
+// At returns the prompt with that id in a chat; ok is false if there is none, or it is damaged.
 func (rs *Records) At(ctx context.Context, c relay.Chat, id string) (r Record, ok bool, err error) {
 	r, err = table.Get(ctx, rs.db, "prompt", func(t *bolt.Tx) (r Record, err error) {
 		r, ok, err = at(t, Key(c, id))
@@ -126,7 +127,7 @@ func (rs *Records) At(ctx context.Context, c relay.Chat, id string) (r Record, o
 	return r, ok, err
 }
 
-// In are the prompts of a chat. Damaged ones are left out.
+// In returns the prompts of a chat. Damaged ones are left out.
 func (rs *Records) In(ctx context.Context, c relay.Chat) ([]Record, error) {
 	return table.Get(ctx, rs.db, "prompts", func(t *bolt.Tx) (out []Record, _ error) {
 		for k, v := range table.Under(t, Bucket, table.Prefix(c.Bot.Platform, string(c.Bot.ID), string(c.ID))) {
@@ -138,7 +139,7 @@ func (rs *Records) In(ctx context.Context, c relay.Chat) ([]Record, error) {
 	})
 }
 
-// Count is how many prompts of the instance are open.
+// Count returns how many prompts of the instance are open.
 func (rs *Records) Count(ctx context.Context, i relay.InstanceID) (int, error) {
 	return table.Get(ctx, rs.db, "prompts", func(t *bolt.Tx) (n int, err error) {
 		all, err := table.Lookup[Record](t, Bucket, Of(i), "", 0)
@@ -151,15 +152,16 @@ func (rs *Records) Count(ctx context.Context, i relay.InstanceID) (int, error) {
 	})
 }
 
-// Answered are the prompts whose buttons are to go.
+// Answered returns the prompts whose buttons are to be removed.
 func (rs *Records) Answered(ctx context.Context) ([]Record, error) {
 	return table.Get(ctx, rs.db, "answered prompts", func(t *bolt.Tx) ([]Record, error) {
 		return slices.DeleteFunc(table.Readable[Record](t, Bucket), func(r Record) bool { return r.Answer == nil }), nil
 	})
 }
 
-// Add stores r, which is about to be posted, in the place of an older one of its instance under its id. former is
-// what stood there; nil: nothing did. ErrHeld: another instance's does. ErrFull: not until something was deleted.
+// Add stores r, which is about to be posted, and replaces an older one of its instance with the same id. former is the
+// replaced one; nil: there was none. ErrHeld: another instance has that id. ErrFull: nothing is stored until something
+// is deleted.
 func (rs *Records) Add(ctx context.Context, r Record) (former *Record, err error) {
 	err = rs.db.Change(ctx, "prompt", func(w *table.Writer) (err error) {
 		former, err = add(w, r, rs.db.Now())
@@ -168,7 +170,7 @@ func (rs *Records) Add(ctx context.Context, r Record) (former *Record, err error
 	return former, err
 }
 
-// size is how large it is on disk, about, with its key in the index.
+// size returns about how large it is on disk, with its key in the index.
 func (r Record) size() int {
 	n := 1 << 10
 	for _, o := range r.Options {
@@ -250,7 +252,7 @@ func posted(w *table.Writer, r Record, chat relay.ChatID, m relay.MessageID) err
 	return table.PutNew(w, stored)
 }
 
-// Withdraw undoes Add: r was not posted. former is what Add returned.
+// Withdraw undoes Add: r was not posted. former is the result of Add.
 func (rs *Records) Withdraw(ctx context.Context, r Record, former *Record) error {
 	return rs.db.Change(ctx, "withdraw prompt", func(w *table.Writer) error {
 		stored, ok, err := at(w.Tx, r.Key())
@@ -264,7 +266,7 @@ func (rs *Records) Withdraw(ctx context.Context, r Record, former *Record) error
 	})
 }
 
-// Takes is the prompt that p answers now; ok is false if it comes too late. A nil p answers none, and is in time.
+// Takes returns the prompt that p answers now; ok is false if it comes too late. A nil p answers none, and is in time.
 func Takes(t *bolt.Tx, p *Press, now time.Time) (r Record, ok bool, err error) {
 	if p == nil {
 		return r, true, nil
@@ -302,7 +304,7 @@ func (r Record) Past(now time.Time, entries time.Duration) bool {
 // Cleared notes that the buttons of an answered prompt are gone. It does not block, and writes with the next commit.
 func (rs *Records) Cleared(r Record) { rs.notes.Set(r.Key(), r.Answer.Event) }
 
-// Ride drops the prompts whose buttons are gone in a transaction that is about to be committed. stored is as of
+// Ride drops the prompts whose buttons are gone in a transaction that is about to be committed. stored is as in
 // table.Notes.
 func (rs *Records) Ride(w *table.Writer) (stored func(), err error) {
 	return rs.notes.Ride(func(notes map[string]relay.EventID) error {

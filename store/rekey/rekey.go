@@ -26,8 +26,8 @@ type Kind struct {
 // Sealer makes the sealed bytes of a place anew.
 type Sealer func(bucket, key string, sealed []byte) ([]byte, error)
 
-// Records is the kind of the records T in bucket b. values lists what is sealed in a record. With spare, records that do not
-// open are dropped.
+// Records returns the kind of the records T in bucket b. values lists the sealed values of a record. With spare,
+// records that do not open are dropped.
 func Records[T any](b string, spare bool, values func(*T) []Value) Kind {
 	return Kind{b, spare, func(k, value []byte, again Sealer) (any, error) {
 		r, err := table.Decode[T](k, value)

@@ -14,20 +14,18 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// A backup does not know what was delivered since it was made, so with nothing but it the platforms
-// would repeat that, and it would be delivered again. What keeps them from it is in the former
-// database, and is carried over from there: seen marks and cursors, and what the platforms know of
-// messages since: who sent them, and which chats have new ids.
+// A backup does not know what was delivered since it was made. With the backup alone, the platforms would repeat those
+// events, and they would be delivered again. The former database has what prevents that, and it is carried over: seen
+// marks and cursors, and what the platforms know of messages since: who sent them, and which chats have new ids.
 //
-// Not carried is what would keep a platform from repeating what is lost. An event that waits in the
-// former database, undelivered, undecided or as a dead letter, and not in the backup, comes without its
-// seen mark, and its bot without the cursor that is past it. A platform that still has it brings it again, and
-// what was delivered beside it ends at its seen mark. One that keeps nothing it was told had
-// arrived, as Telegram, does not look at how old the cursor is. Where damage keeps from telling
-// what waits, nothing is carried: a message twice is better than none.
+// Not carried over is what would keep a platform from repeating lost events. If an event waits in the former database,
+// undelivered, undecided or as a dead letter, and is not in the backup, its seen mark is left out, and so is its bot's
+// cursor behind it. A platform that still has the event brings it again, and the events delivered beside it end at
+// their seen marks. A platform that keeps nothing after it was told that it had arrived, such as Telegram, ignores the
+// age of the cursor. If damage hides which events wait, nothing is carried over: a message twice is better than none.
 
-// carryBatch is how many records go into one transaction: together the transactions are one, for the
-// file gets its name when all is in it.
+// carryBatch is how many records go into one transaction: together the transactions count as one, because the file gets
+// its name only when everything is in it.
 const carryBatch = 5000
 
 // carrier copies records into the database of a backup.
@@ -37,8 +35,8 @@ type carrier struct {
 	n  int        // records in it
 }
 
-// carry copies what is to be carried from the former database into the file temp, the backup's. Moves are
-// repeated only in a sound one: they look at all its grants.
+// carry copies the records to be carried over from the former database into the file temp, the backup's. Moves are
+// repeated only if the former one is sound: they look at all its grants.
 func carry(temp string, former *bolt.DB, had, has holdings, sound bool, o boltfile.Options) error {
 	to, err := openAlone(temp, o)
 	if err != nil {
@@ -67,11 +65,11 @@ func carry(temp string, former *bolt.DB, had, has holdings, sound bool, o boltfi
 
 // openAlone opens a file that nobody else knows of.
 func openAlone(temp string, o boltfile.Options) (*bolt.DB, error) {
-	o.OpenFile = os.OpenFile // what a test wants to hear of is the database
+	o.OpenFile = os.OpenFile // tests want to hear only of the database itself
 	return boltfile.OpenBolt(temp, o)
 }
 
-// into is the transaction the next record goes into.
+// into returns the transaction the next record goes into.
 func (c *carrier) into() (store.Edit, error) {
 	if c.n >= carryBatch {
 		if err := c.commit(true); err != nil {
@@ -89,7 +87,7 @@ func (c *carrier) into() (store.Edit, error) {
 	return c.t, nil
 }
 
-// writer is into for who knows no records of ours.
+// writer is into for callers that need only a table.Writer.
 func (c *carrier) writer() (*table.Writer, error) {
 	t, err := c.into()
 	if err != nil {
@@ -140,8 +138,8 @@ func (c *carrier) copy(from *bolt.Tx, b string, take func(k, v []byte) (bool, er
 	return nil
 }
 
-// sent carries who sent which message, for the instances that are the same in both: a name may have got
-// another owner.
+// sent carries over who sent which message, for the instances that are the same in both: a name may have got another
+// owner.
 func (c *carrier) sent(from *bolt.Tx) error {
 	same := make(map[relay.InstanceID]bool)
 	err := c.to.View(func(to *bolt.Tx) error {
@@ -160,7 +158,7 @@ func (c *carrier) sent(from *bolt.Tx) error {
 	})
 }
 
-// moves repeats the moves of chats since the backup, for no platform tells of one twice.
+// moves repeats the moves of chats since the backup, because no platform reports one twice.
 func (c *carrier) moves(from *bolt.Tx) error {
 	return c.copy(from, store.BucketMoves, func(k, v []byte) (bool, error) {
 		r, err := table.Decode[store.Move](k, v)

@@ -12,10 +12,10 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// holdings are the keys of what a Content counts. A message goes by its event: its buffer id is another
-// one after every restore.
+// holdings are the keys of the records that a Content counts. A message is identified by its event: its buffer id
+// changes with every restore.
 type holdings struct {
-	open     map[string]store.About // by instance and seen mark: what was not delivered to everybody, or not judged
+	open     map[string]store.About // by instance and seen mark: events that were not delivered to everybody, or not judged
 	untold   bool                   // damage keeps from telling all that was not
 	messages map[string]relay.InstanceID
 	dead     map[string]relay.InstanceID
@@ -24,7 +24,7 @@ type holdings struct {
 	grants   map[string]bool
 }
 
-// inventory lists what the database b holds. Damaged records do not count.
+// inventory lists the records of the database b. Damaged records do not count.
 func inventory(b *bolt.DB, o boltfile.Options) (h holdings, err error) {
 	held, whole, err := store.HeldIn(b)
 	if err != nil {
@@ -63,7 +63,7 @@ func inventory(b *bolt.DB, o boltfile.Options) (h holdings, err error) {
 	return h, err
 }
 
-// without is what is in h and not in other.
+// without returns the records of h that are not in other.
 func (h holdings) without(other holdings) Content {
 	c := Content{
 		Messages: perInstance(h.messages, other.messages), Dead: perInstance(h.dead, other.dead),
@@ -75,7 +75,7 @@ func (h holdings) without(other holdings) Content {
 	return c
 }
 
-// lostIn are the events, by their seen marks, that are in h and not in other, and the keys of their bots.
+// lostIn returns the events, by their seen marks, that are in h and not in other, and the keys of their bots.
 func (h holdings) lostIn(other holdings) (events map[dedupe.Mark]bool, bots map[string]bool) {
 	events, bots = make(map[dedupe.Mark]bool), make(map[string]bool)
 	for _, k := range missing(h.open, other.open) {
@@ -86,7 +86,7 @@ func (h holdings) lostIn(other holdings) (events map[dedupe.Mark]bool, bots map[
 	return events, bots
 }
 
-// perInstance counts what is in a and not in b.
+// perInstance counts the keys of a that are not in b.
 func perInstance(a, b map[string]relay.InstanceID) (n map[relay.InstanceID]int) {
 	for _, k := range missing(a, b) {
 		if n == nil {
@@ -97,7 +97,7 @@ func perInstance(a, b map[string]relay.InstanceID) (n map[relay.InstanceID]int) 
 	return n
 }
 
-// missing is what is in a and not in b, sorted.
+// missing returns the keys of a that are not in b, sorted.
 func missing[V any](a, b map[string]V) (out []string) {
 	for k := range a {
 		if _, ok := b[k]; !ok {
@@ -108,16 +108,16 @@ func missing[V any](a, b map[string]V) (out []string) {
 	return out
 }
 
-// sound reports whether the record is what was written.
+// sound reports whether the record has the content that was written.
 func sound(k, value []byte) bool {
 	_, err := boltfile.Unseal(k, value)
 	return err == nil
 }
 
-// intact ranges over the records of b that are what was written.
+// intact ranges over the undamaged records of b.
 func intact(from *bolt.Tx, b string) iter.Seq2[[]byte, []byte] {
 	return func(yield func(k, v []byte) bool) {
-		if from.Bucket([]byte(b)) == nil { // from before there was one
+		if from.Bucket([]byte(b)) == nil { // the file is older than that bucket
 			return
 		}
 		for k, v := range table.Under(from, b, nil) {

@@ -1,5 +1,5 @@
-// Package restore puts a backup, or what can be read of a damaged file, in the place of the database, while no
-// server runs. All that it does happens in a file of its own, which takes the database's name when it is whole.
+// Package restore puts a backup, or the readable records of a damaged file, in the place of the database, while no
+// server runs. All its work happens in a file of its own, which takes the database's name when it is complete.
 package restore
 
 import (
@@ -16,14 +16,14 @@ import (
 // kept beside it under another name. Every lane gets a new epoch: the numbers given out since the
 // backup was made would come again.
 //
-// What was seen and how far the platforms were confirmed is carried over from the former database, where
-// that can be read, so that what was delivered since does not come again. Messages that wait in it and
-// not in the backup are lost, and counted; what would keep a platform from repeating them is not
-// carried, so that they come again from one that still has them. What the agents sent since, and the
-// new ids of chats, are carried too. All else is as the backup says.
+// Restore carries over from the former database, if that is readable, which events were seen and how far the platforms
+// were confirmed, so that delivered events do not come again. Messages that wait in it and are not in the backup are
+// lost, and counted; whatever would keep a platform from repeating them is not carried over, so that they come again
+// from a platform that still has them. The authorship of the agents' messages since, and the new ids of chats, are
+// carried over, too. Everything else is as in the backup.
 //
-// store.ErrLocked: a server runs. store.ErrDamaged: the backup cannot be
-// used; then, as on any error, the database is what it was.
+// store.ErrLocked: a server runs. store.ErrDamaged: the backup cannot be used; then, as after any error, the database
+// is unchanged.
 func Restore(path string, r io.Reader, o store.Options) (Restored, error) {
 	return replace("restore", path, r, o.File(), accept)
 }
@@ -83,7 +83,7 @@ func accept(r *Restored, temp string, o boltfile.Options) error {
 	return r.dated(temp)
 }
 
-// renew gives every lane in the file temp a new epoch. It returns what it holds.
+// renew gives every lane in the file temp a new epoch. It returns the file's holdings.
 func renew(temp string, o boltfile.Options) (has holdings, err error) {
 	b, err := openAlone(temp, o)
 	if err != nil {
@@ -100,7 +100,7 @@ func renew(temp string, o boltfile.Options) (has holdings, err error) {
 
 // formerHoldings are those of the database at path, which is open in b.
 func formerHoldings(path string, b *bolt.DB, o boltfile.Options) (h holdings, err error) {
-	got, err := boltfile.Adopt(path) // bbolt may panic on what this finds
+	got, err := boltfile.Adopt(path) // bbolt may panic on files that this check refuses
 	if err != nil {
 		return h, err
 	}

@@ -7,25 +7,25 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 )
 
-// Restored says what a Restore has changed.
+// Restored is the result of a Restore.
 type Restored struct {
-	MadeAt   time.Time `json:"madeAt,omitzero"` // of the backup; zero when it does not say
-	Kept     string    `json:"kept,omitempty"`  // where the former database is; empty when there was none
+	MadeAt   time.Time `json:"madeAt,omitzero"` // of the backup; zero if it does not say
+	Kept     string    `json:"kept,omitempty"`  // where the former database is; empty if there was none
 	Compared bool      `json:"compared"`        // the former database could be read; otherwise Lost and Back say nothing
-	Lost     Content   `json:"lost"`            // what is in the former database and not in the backup
-	Back     Content   `json:"back"`            // what is in the backup and was deleted since
-	// Carried: what was delivered since the backup does not come again, but what is in Back. Otherwise nobody
-	// knows what that was: what came since MadeAt may come again.
+	Lost     Content   `json:"lost"`            // in the former database and not in the backup
+	Back     Content   `json:"back"`            // in the backup and deleted since
+	// Carried: events delivered since the backup do not come again, except those in Back. Otherwise nobody knows which
+	// they were: events since MadeAt may come again.
 	Carried bool `json:"carried"`
 	Damaged int  `json:"damaged"` // records of the backup that are; the next Open names them and sets them aside
 	// FellBack: the newest commit of the backup was unreadable, and the one before it is used. Not in
 	// one that Backup wrote, where both say the same.
 	FellBack bool `json:"fellBack,omitempty"`
-	// Unread is what a Salvage could not read, a line each, and what had to go with it.
+	// Unread lists what a Salvage could not read, a line each, and what had to be dropped with it.
 	Unread []string `json:"unread,omitempty"`
 }
 
-// Content is what a database holds of what people would miss.
+// Content counts the records of a database that people would miss.
 type Content struct {
 	Messages map[relay.InstanceID]int `json:"messages,omitempty"` // waiting, per instance; without those where none do
 	Dead     map[relay.InstanceID]int `json:"dead,omitempty"`     // dead letters, likewise

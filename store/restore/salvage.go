@@ -15,12 +15,12 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Salvaging copies records and makes none up, but for this: what the file keeps twice is made from what was
-// read (the index of bindings, the lanes, the counts); and an instance or a tenant whose record is lost keeps
-// its name, as far as others say whose it is, or the next one to take the name would get its messages.
-// What hangs on an instance of which nobody says whose it is goes.
+// Salvaging copies records and invents none, with two exceptions. What the file holds twice is derived from the records
+// that were read: the index of bindings, the lanes, the counts. An instance or a tenant whose record is lost is made
+// anew under its name, if other records name it; otherwise the next one to take that name would get its messages.
+// Records of an instance whose tenant no record names are dropped.
 
-// salvage puts a new file in the place of temp, with all that can be read in that.
+// salvage replaces the file temp by a new one with all records of it that can be read.
 func salvage(r *Restored, temp string, o boltfile.Options) (err error) {
 	if err := r.dated(temp); err != nil {
 		return err
@@ -52,7 +52,7 @@ func salvage(r *Restored, temp string, o boltfile.Options) (err error) {
 	return os.Rename(into, temp)
 }
 
-// copyReadable copies all records of the file from that can be read and that follow from no others.
+// copyReadable copies the records of the file from that can be read, except those that are derived from others.
 func (r *Restored) copyReadable(from string, to *bolt.DB) error {
 	c := &carrier{to: to}
 	lost, err := boltfile.Salvage(from, func(b string, k, value []byte) error {
@@ -64,7 +64,7 @@ func (r *Restored) copyReadable(from string, to *bolt.DB) error {
 		case b != store.BucketMeta:
 			return c.put(b, k, value)
 		}
-		t, err := c.into() // in place of this version's
+		t, err := c.into() // replaces the value that this version wrote
 		if err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func (r *Restored) copyReadable(from string, to *bolt.DB) error {
 	return errors.Join(err, c.commit(err == nil))
 }
 
-// complete makes a database of the records that were read.
+// complete derives the other records from those that were read.
 func (r *Restored) complete(t store.Edit, now time.Time) error {
 	misplaced, err := t.DropMisplaced()
 	if err := errors.Join(err, t.Derive()); err != nil {
@@ -104,8 +104,8 @@ func (r *Restored) complete(t store.Edit, now time.Time) error {
 	return err
 }
 
-// orphans are the instances that gateways, bindings and grants speak of and that are not there, as far
-// as those know them. None is ever deleted while they are there.
+// orphans returns the instances that gateways, bindings and grants name but that have no record, made from what those
+// say. Instances are never deleted while such records are there.
 func orphans(t *bolt.Tx) (out []store.Instance) {
 	met := make(map[relay.InstanceID]bool)
 	meet := func(i relay.InstanceID, of relay.TenantID, since time.Time) {

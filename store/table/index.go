@@ -19,13 +19,13 @@ type Indexed interface {
 	Index() (b string, own []byte, also [][]byte)
 }
 
-// IndexKey is a key in the index for records of bucket b. by names what they are found by, such as "instance"; parts are the
-// record's values of it.
+// IndexKey returns the key in the index for a record of bucket b. by names the field by which it is found, such as
+// "instance"; parts are the record's values of it.
 func IndexKey(b string, by string, parts ...string) []byte {
 	return Key(b, append([]string{by}, parts...)...)
 }
 
-// IndexUnder is the prefix of all keys that IndexKey makes of parts and further parts.
+// IndexUnder returns the prefix of all keys that IndexKey makes of parts and further parts.
 func IndexUnder(b string, by string, parts ...string) []byte {
 	return append(IndexKey(b, by, parts...), 0)
 }
@@ -70,8 +70,8 @@ func DeleteIndexed(w *Writer, v Indexed) error {
 	return errors.Join(DropKeys(w, Index, also), w.Delete(b, own))
 }
 
-// Lookup lists the records of b that the index has under pre, in the order of the index. It begins with the first key whose
-// rest is greater than after, and lists at most limit records; 0 means all.
+// Lookup lists the records of b that the index has under pre, in the order of the index. It begins with the first key
+// whose rest is greater than after, and lists at most limit records; 0 means all.
 func Lookup[T any](t *bolt.Tx, b string, pre []byte, after string, limit int) (out []T, err error) {
 	for k, v := range UnderFrom(t, Index, pre, after) {
 		if after != "" && string(k[len(pre):]) == after {

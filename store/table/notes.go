@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// maxNotes is how many notes wait at most.
+// maxNotes is how many notes may wait.
 const maxNotes = 5000
 
-// Notes are changes, by the key they concern, that are not worth a commit: they wait in memory for one that takes them
-// along, whoever's it is, and a crash loses what waits. All methods: any goroutine. The zero value is ready.
+// Notes are changes, by key, that are not worth a commit: they wait in memory until a commit of anybody takes them
+// along, and a crash loses them. Its methods may be called from any goroutine. The zero value is ready.
 type Notes[V comparable] struct {
 	mu      sync.Mutex // guards the field below
 	waiting map[string]V
@@ -18,7 +18,7 @@ type Notes[V comparable] struct {
 // Set notes v for k.
 func (n *Notes[V]) Set(k []byte, v V) { n.Change(k, func(V) V { return v }) }
 
-// Change notes for k what to makes of the note that waits for it, which may be the zero value: none.
+// Change replaces the note that waits for k by the result of to. to gets the zero value if none waits.
 func (n *Notes[V]) Change(k []byte, to func(V) V) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -28,7 +28,7 @@ func (n *Notes[V]) Change(k []byte, to func(V) V) {
 	n.waiting[string(k)] = to(n.waiting[string(k)])
 }
 
-// Get is the note that waits for k.
+// Get returns the note that waits for k.
 func (n *Notes[V]) Get(k []byte) (v V, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -36,8 +36,9 @@ func (n *Notes[V]) Get(k []byte) (v V, ok bool) {
 	return v, ok
 }
 
-// Ride hands those that wait to put, which adds them to a transaction that is about to be committed. stored forgets them,
-// but for those that have changed since; it is called when the transaction is. It is nil when none wait, and put is not called then.
+// Ride hands the waiting notes to put, which adds them to a transaction that is about to be committed. The caller calls
+// stored when the transaction is stored; it forgets the notes, except those that have changed since. If none wait,
+// stored is nil, and put is not called.
 func (n *Notes[V]) Ride(put func(notes map[string]V) error) (stored func(), err error) {
 	n.mu.Lock()
 	if len(n.waiting) == 0 {

@@ -1,5 +1,5 @@
-// Package table is records in the buckets of a boltfile: JSON in an envelope, or the binary form that a kind has of its
-// own, under a key of parts. What a record says is not known here.
+// Package table stores records in the buckets of a boltfile: JSON in an envelope, or the binary form of a kind, under a
+// key of parts. It does not know what the records mean.
 //
 // Readers take bbolt's own transaction. Keys and values die with it, and a bucket must not be changed while
 // one ranges over it.
@@ -35,8 +35,8 @@ func Encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-// Decode reads the record under key. It copies everything out of value. What it returns says
-// what is wrong, and quotes nothing.
+// Decode reads the record under key. It copies everything out of value. Its error says what is wrong, and quotes
+// nothing.
 func Decode[T any](key, value []byte) (v T, err error) {
 	payload, err := boltfile.Unseal(key, value)
 	if err != nil {
@@ -47,7 +47,7 @@ func Decode[T any](key, value []byte) (v T, err error) {
 	} else {
 		err = json.Unmarshal(payload, &v)
 	}
-	if err != nil { // that of encoding/json may quote what people wrote
+	if err != nil { // encoding/json's error may quote what people wrote
 		err = errors.New("the record is not of its kind")
 	}
 	return v, err
@@ -110,7 +110,7 @@ func List[T any](t *bolt.Tx, b string, pre []byte) (out []T, err error) {
 	return out, nil
 }
 
-// Readable is List over all of b without the damaged records, for what must work though one is.
+// Readable is List over all of b without damaged records, for code that must work in spite of one.
 func Readable[T any](t *bolt.Tx, b string) (out []T) {
 	for k, value := range Under(t, b, nil) {
 		if v, err := Decode[T](k, value); err == nil {
@@ -120,7 +120,7 @@ func Readable[T any](t *bolt.Tx, b string) (out []T) {
 	return out
 }
 
-// Under ranges over what begins with pre, but for a filler.
+// Under ranges over the records whose key begins with pre, except a filler.
 func Under(t *bolt.Tx, b string, pre []byte) func(yield func(k, v []byte) bool) {
 	return UnderFrom(t, b, pre, "")
 }
@@ -146,8 +146,8 @@ func KeysUnder(t *bolt.Tx, b string, pre []byte) [][]byte {
 	return out
 }
 
-// Key joins parts with a zero byte between them. A zero byte inside a part is escaped, so that
-// no two lists of parts give the same key; ids met in practice contain none and stand as they are.
+// Key joins parts with a zero byte between them. A zero byte inside a part is escaped, so that no two lists of parts
+// give the same key; real ids contain none and stay unchanged.
 func Key[S ~string](first S, rest ...string) []byte {
 	k := appendPart(make([]byte, 0, 64), string(first))
 	for _, p := range rest {
@@ -175,7 +175,7 @@ func appendPart(k []byte, part string) []byte {
 	return k
 }
 
-// Number is what a key ends with that ends with a number of eight bytes.
+// Number returns the number in the last eight bytes of a key.
 func Number(k []byte) uint64 {
 	if len(k) < 8 {
 		return 0

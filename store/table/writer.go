@@ -11,10 +11,10 @@ import (
 // Writer is a write transaction. It reads through bbolt's, and changes the file through its own methods alone.
 type Writer struct{ *boltfile.Writer }
 
-// Edit is a transaction of somebody who has the file to themselves.
+// Edit returns a transaction of somebody who has the file to themselves.
 func Edit(x *bolt.Tx) *Writer { return &Writer{boltfile.Edit(x)} }
 
-// Records is w, for whoever has the Batch that embeds it.
+// Records returns w, for code that has the Batch that embeds it.
 func (w *Writer) Records() *Writer { return w }
 
 // Put stores v under k as JSON in an envelope.
@@ -65,9 +65,8 @@ func DropKeys(w *Writer, b string, keys [][]byte) error {
 	return nil
 }
 
-// DropWhere deletes the records of b that which picks. A damaged one is passed
-// over: it gives nobody anything, because every reader refuses it, and it must not keep a
-// revocation of somebody else from taking effect.
+// DropWhere deletes the records of b that which selects. It skips a damaged one: that gives nobody anything, because
+// every reader refuses it, and it must not keep a revocation of somebody else from taking effect.
 func DropWhere[T any](w *Writer, b string, which func(T) bool) error {
 	for _, k := range KeysUnder(w.Tx, b, nil) {
 		if v, ok, err := Load[T](w.Tx, b, k); err != nil || !ok || !which(v) {

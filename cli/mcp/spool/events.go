@@ -62,7 +62,8 @@ func (s *Spool) Low() bool {
 	return !s.full(2)
 }
 
-// Waiting are the events that are not confirmed, the oldest first, of one conversation or, without a key, of all.
+// Waiting returns the events that are not confirmed, the oldest first, of one conversation or, with an empty key, of
+// all.
 func (s *Spool) Waiting(key string) (all []Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,10 +85,10 @@ func (s *Spool) Waits(c Cursor) bool {
 // Poll notes that a poll returns these events, so that a later one can confirm them.
 func (s *Spool) Poll(cursors ...Cursor) error { return s.give(polled, cursors) }
 
-// Show notes that the cursors of these events are given, in a push or to whoever reads.
+// Show notes that these events were given out, in a push or to a reader.
 func (s *Spool) Show(cursors ...Cursor) error { return s.give(shown, cursors) }
 
-// give writes only what is new. It is not synced: when the machine dies, so does whoever it was given to, or they ask anew.
+// give writes only changes. The write is not synced: if the machine dies, so does the reader, or it asks again.
 func (s *Spool) give(how given, cursors []Cursor) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,8 +108,8 @@ func (s *Spool) give(how given, cursors []Cursor) error {
 	return s.write(l, false)
 }
 
-// Confirm confirms the events up to a cursor that a poll has returned, of one conversation or, without a key, of all. 0 confirms
-// none. The error is ErrNeverGiven, or that of the disk.
+// Confirm confirms the events up to a cursor that a poll has returned, of one conversation or, with an empty key, of
+// all. 0 confirms none. The error is ErrNeverGiven, or that of the disk.
 func (s *Spool) Confirm(upTo Cursor, key string) error {
 	if upTo == 0 {
 		return nil
@@ -134,11 +135,11 @@ func (s *Spool) Confirm(upTo Cursor, key string) error {
 	return nil
 }
 
-// confirmed is what follows when events were confirmed. s.mu is held.
+// confirmed tidies up after events were confirmed. s.mu is held.
 func (s *Spool) confirmed() {
 	s.stale = s.perChat == 0
 	if s.stale && len(s.waiting) == 0 {
-		_ = s.rewrite() // nothing of what was confirmed is to be kept; if it fails, the next write tries again
+		_ = s.rewrite() // confirmed events are not kept at all; if this fails, the next write tries again
 	}
 	s.wakeLocked()
 }
@@ -155,8 +156,9 @@ func (s *Spool) wasGiven(c Cursor) bool {
 		!slices.ContainsFunc(s.waiting, func(m *Message) bool { return m.Cursor == c && m.given == notGiven })
 }
 
-// Begin notes that a message is about to be sent under a key. prior is what became of it when it was sent before, so that it is
-// not to be sent now; that has no outcome when nobody knows. The error is ErrOtherText, ErrRuns, or that of the disk.
+// Begin notes that a message is about to be sent under a key. If the message was sent before, was is true and prior is
+// the outcome; then it must not be sent now. prior has no outcome if nobody knows it. The error is ErrOtherText,
+// ErrRuns, or that of the disk.
 func (s *Spool) Begin(key, digest string) (prior *Outcome, was bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,7 +232,7 @@ func (s *Spool) Finish(key string, o Outcome, chat Chat, said *Said, confirms Cu
 // NotSent is the status of an outcome that leaves a key free.
 const NotSent = "not_sent"
 
-// Chats are the conversations, that of the newest message first.
+// Chats returns the conversations, that of the newest message first.
 func (s *Spool) Chats() (all []Chat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,7 +243,7 @@ func (s *Spool) Chats() (all []Chat) {
 	return all
 }
 
-// Chat is the conversation of that key; false: there is none.
+// Chat returns the conversation with that key; false if there is none.
 func (s *Spool) Chat(key string) (Chat, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -258,7 +260,7 @@ func (c *Chat) copied() Chat {
 	return out
 }
 
-// Messages are the messages of a conversation that are kept, the oldest first.
+// Messages returns the messages of a conversation that are kept, the oldest first.
 func (s *Spool) Messages(key string) (all []Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -274,7 +276,7 @@ func (s *Spool) Messages(key string) (all []Message) {
 	return all
 }
 
-// Tidy forgets what is too old, and, without a history, what was confirmed. It is to be called once a day.
+// Tidy forgets messages that are too old and, without a history, confirmed ones. It is called once a day.
 func (s *Spool) Tidy() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -284,8 +286,8 @@ func (s *Spool) Tidy() error {
 	return s.rewrite()
 }
 
-// Keep makes a file in the spool's folder of what fill writes, and syncs it. fill says what the file's name ends in. Until an event
-// with the file is appended, the next start removes it.
+// Keep makes a file in the spool's folder, written by fill, and syncs it. fill returns the ending of the file's name.
+// Until an event with the file is appended, the next start removes it.
 func (s *Spool) Keep(fill func(*os.File) (ext string, err error)) (name string, err error) {
 	f, err := files.Temp(s.FilePath("x"), unfinished)
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
-// version is that of the file's form.
+// version is the version of the file's format.
 const version = 1
 
-// slack is how much of the file may be of no use any more before it is written anew, beside as much as is of use.
+// slack is how many useless bytes the file may contain, on top of as many as are useful, before it is written anew.
 const slack = 1 << 20
 
-// line is one line of the file: a checksum, a space, and this as JSON. What stands in one line happens at once, in the order of
-// the members.
+// line is one line of the file: a checksum, a space, and this as JSON. Everything in one line happens at once, in the
+// order of the members.
 type line struct {
 	Head    *head    `json:"head,omitempty"` // in the first line only
 	Chat    *Chat    `json:"chat,omitempty"`
@@ -36,7 +36,7 @@ type line struct {
 	Free    string   `json:"free,omitempty"` // a key
 }
 
-// head is what the spool knows of itself.
+// head is the first line of the file.
 type head struct {
 	Version int             `json:"v"`
 	Gateway relay.GatewayID `json:"gateway"`
@@ -77,7 +77,8 @@ func decode(raw []byte) (l line, ok bool) {
 	return l, true
 }
 
-// load reads the file. whole is how many bytes of it are: the rest was not written to its end, and is to be cut.
+// load reads the file. whole is the length of the complete lines: the rest was not written to its end, and is to be cut
+// off.
 func (m *memory) load(path string, now time.Time) (whole int64, err error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -117,7 +118,7 @@ func (m *memory) read(raw []byte, now time.Time) (whole int64, err error) {
 	return whole, nil
 }
 
-// write adds a line to the file, syncs it if that matters, and does what it says. s.mu is held.
+// write adds a line to the file, syncs the file if sync is set, and applies the line. s.mu is held.
 func (s *Spool) write(l line, sync bool) error {
 	raw, err := encode(l)
 	if err != nil {
@@ -142,7 +143,7 @@ func (s *Spool) write(l line, sync bool) error {
 	return nil
 }
 
-// rewrite writes the file anew, with what is of use and no more. s.mu is held.
+// rewrite writes the file anew, without what is no longer needed. s.mu is held.
 func (s *Spool) rewrite() (err error) {
 	if s.closed {
 		return os.ErrClosed // the file is another's by now

@@ -11,7 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// The bounds of history, which is what was confirmed, and what was sent.
+// The limits of history: confirmed and sent messages.
 const (
 	DefaultHistory = 200                 // messages of a chat
 	historyAge     = 30 * 24 * time.Hour // of a message
@@ -19,7 +19,7 @@ const (
 	maxChats       = 1000
 )
 
-// What is known of deliveries and of keys.
+// What the spool remembers of deliveries and of keys.
 const (
 	maxSeen = 1024
 	keyLife = 24 * time.Hour
@@ -34,7 +34,7 @@ const maxCursor Cursor = 1<<53 - 1
 
 // File is a file that came with a message, as it lies in the spool's folder.
 type File struct {
-	Name   string `json:"name,omitempty"` // in the folder; empty: it is not there, or could not be fetched
+	Name   string `json:"name,omitempty"` // in the folder; empty: there is no file, or it could not be fetched
 	Mime   string `json:"mime,omitempty"`
 	Size   int64  `json:"size,omitempty"` // in bytes
 	SHA256 string `json:"sha256,omitempty"`
@@ -65,13 +65,13 @@ type Message struct {
 	// Known: it was there when the spool was opened.
 	Known bool
 
-	waits bool // it is not confirmed
+	waits bool // an event that is not confirmed
 	given given
 	gone  bool  // out of the history
 	size  int64 // of its line
 }
 
-// given is how an event was given out.
+// given is the way in which the client got an event.
 type given int
 
 const (
@@ -80,7 +80,7 @@ const (
 	polled         // returned by a poll
 )
 
-// key is that of the message's conversation.
+// key returns the key of the message's conversation.
 func (m *Message) key() string {
 	if m.Entry != nil {
 		return m.Entry.Key
@@ -95,7 +95,7 @@ func (m *Message) at() time.Time {
 	return m.Said.At
 }
 
-// fileBytes is how much room its files take.
+// fileBytes returns the size of its files.
 func (m *Message) fileBytes() (n int64) {
 	if m.Entry != nil {
 		for _, f := range m.Files {
@@ -116,7 +116,7 @@ type Chat struct {
 	messages []*Message // oldest first
 }
 
-// Outcome is what became of a send.
+// Outcome is the result of sending a message.
 type Outcome struct {
 	Status     string            `json:"status"`
 	MessageIDs []relay.MessageID `json:"ids,omitempty"`
@@ -124,7 +124,7 @@ type Outcome struct {
 	RetryAfter time.Duration     `json:"after,omitempty"`
 }
 
-// use is what is known of a key.
+// use is what the spool remembers of a key.
 type use struct {
 	digest  string
 	at      time.Time
@@ -132,18 +132,18 @@ type use struct {
 	runs    bool     // it is being sent by this process
 }
 
-// memory is what the lines of the file say.
+// memory is the state that the lines of the file describe.
 type memory struct {
 	perChat int // of the history
 	head    head
 	last    Cursor     // the newest event's
 	waiting []*Message // not confirmed, oldest first
-	order   []*Message // all that are not gone, and some that are, oldest first
+	order   []*Message // all messages in the history, and some that are gone, oldest first
 	chats   map[string]*Chat
 	seen    map[string]bool
 	keys    map[string]*use
 
-	bytes, files         int64 // of what waits
+	bytes, files         int64 // of waiting events
 	pastBytes, pastFiles int64 // of the history
 	useless              []string
 }
@@ -152,17 +152,17 @@ func newMemory(perChat int) memory {
 	return memory{perChat: perChat, chats: make(map[string]*Chat), seen: make(map[string]bool), keys: make(map[string]*use)}
 }
 
-// full reports whether what waits has reached its bounds, or a part of them.
+// full reports whether the waiting events have reached the limits, or the given part of them.
 func (m *memory) full(part int64) bool {
 	return int64(len(m.waiting))*part >= MaxEvents || m.bytes*part >= MaxBytes || m.files*part >= MaxFiles
 }
 
-// needed is how many bytes of the file are of use, or a little more.
+// needed estimates, a little too high, how many bytes of the file are useful.
 func (m *memory) needed() int64 {
 	return m.bytes + m.pastBytes + 1024*int64(len(m.chats)) + 512*int64(len(m.keys)) + 64*maxSeen
 }
 
-// fits reports whether a line can be true: what it says of itself, and of what was said before.
+// fits reports whether a line is consistent with itself and with the lines before it.
 func (m *memory) fits(l line) bool {
 	h, e := l.Head, l.Event
 	return (h == nil || h.Birth >= 1 && h.Next >= h.Birth && h.Next <= maxCursor && h.Highest < h.Next && len(h.Seen) <= maxSeen) &&
@@ -170,7 +170,7 @@ func (m *memory) fits(l line) bool {
 			!slices.ContainsFunc(e.Files, func(f File) bool { return f.Size < 0 || f.Name != "" && !filepath.IsLocal(f.Name) }))
 }
 
-// apply does what a line of that size says.
+// apply applies a line of that size.
 func (m *memory) apply(l line, size int64) {
 	if l.Head != nil {
 		m.head = *l.Head
@@ -210,7 +210,7 @@ func (m *memory) apply(l line, size int64) {
 	m.trim()
 }
 
-// chat is the conversation of that key, made if it is new.
+// chat returns the conversation with that key, and makes it if it is new.
 func (m *memory) chat(key string, at time.Time) *Chat {
 	c := m.chats[key]
 	if c == nil {
@@ -367,7 +367,7 @@ func (m *memory) expire(now time.Time) (changed bool) {
 	return changed
 }
 
-// lines are the lines that say all that is known.
+// lines returns the lines from which a new file of the spool can be written.
 func (m *memory) lines() iter.Seq[line] {
 	return func(yield func(line) bool) {
 		h := m.head

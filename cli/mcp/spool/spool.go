@@ -1,6 +1,6 @@
-// Package spool keeps what people wrote on disk until a client confirms that it has it, and for some time after that. It is one
-// file, with a line for each thing that happened, and a folder for the files that came with messages. It knows neither the wire
-// nor MCP.
+// Package spool keeps people's messages on disk until a client confirms that it has them, and for some time after that.
+// It is one file, with a line for each thing that happened, and a folder for the files that came with messages. It
+// knows neither the wire nor MCP.
 //
 // Invariants:
 //
@@ -8,7 +8,7 @@
 //  2. A cursor names one event, for ever. Cursors grow, and are below 2^53; those of a new spool start at its birth in milliseconds.
 //  3. An event that is confirmed is never given again, and one that is not is never dropped.
 //  4. A delivery that comes again is the same event.
-//  5. One process has the spool, and it is the one that holds its lock.
+//  5. One process has the spool: the one that holds its lock.
 //  6. A line that was not written whole was never acted upon: it is cut. Damage anywhere else is an error.
 package spool
 
@@ -29,7 +29,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
-// The bounds of what waits to be confirmed. At one of them the spool is full; below half of all of them it takes more.
+// The limits for unconfirmed events. When one of them is reached, the spool is full; it takes more events when it is
+// below half of all of them.
 const (
 	MaxEvents = 1000
 	MaxBytes  = 16 << 20  // of the lines of events
@@ -41,10 +42,10 @@ type Held struct{ PID int }
 
 func (h Held) Error() string { return fmt.Sprintf("held by process %d", h.PID) }
 
-// Options are how a spool is kept.
+// Options are the settings of a spool.
 type Options struct {
-	Gateway relay.GatewayID // whose it is
-	History int             // messages of a chat that are kept when they are confirmed or sent; 0: none
+	Gateway relay.GatewayID // the gateway whose spool it is
+	History int             // how many confirmed or sent messages of a chat are kept; 0: none
 	Now     func() time.Time
 }
 
@@ -58,14 +59,14 @@ type Spool struct {
 	mu      sync.Mutex // guards the fields below
 	changed chan struct{}
 	file    *os.File
-	size    int64 // of the file, as far as it is whole
+	size    int64 // of the file's complete lines
 	closed  bool
-	stale   bool  // without a history: the file may have what was confirmed
-	broken  error // the last line could not be written: what the file holds is not known
+	stale   bool  // without a history: the file may contain confirmed events
+	broken  error // the last line could not be written: the content of the file is unknown
 	memory
 }
 
-// Open opens the spool in the folder dir, and makes it where there is none. The error is a Held when another process has it.
+// Open opens the spool in the folder dir, and makes it if there is none. The error is a Held if another process has it.
 func Open(dir string, o Options) (*Spool, error) {
 	s := &Spool{dir: dir, o: o, changed: make(chan struct{}), memory: newMemory(o.History), stale: o.History == 0}
 	if err := os.MkdirAll(s.FilePath(""), 0o700); err != nil {
@@ -89,7 +90,7 @@ const (
 	unfinished = "new-*" // files that are being fetched
 )
 
-// open reads what is there, and cuts what was not written whole.
+// open reads the file, and cuts off an incomplete end.
 func (s *Spool) open() error {
 	if err := files.RemoveLeftovers(s.dir, leftovers); err != nil {
 		return err
@@ -154,7 +155,7 @@ func (s *Spool) removeFiles() error {
 
 func (s *Spool) path() string { return filepath.Join(s.dir, spoolName) }
 
-// FilePath is where a file of the spool lies.
+// FilePath returns the path of a file of the spool.
 func (s *Spool) FilePath(name string) string { return filepath.Join(s.dir, filesName, name) }
 
 // Close lets another process have the spool.
@@ -169,7 +170,7 @@ func (s *Spool) Close() error {
 	return errors.Join(err, s.lock.Close())
 }
 
-// Changed is closed at the next change of what waits.
+// Changed returns a channel that is closed at the next change of the waiting events.
 func (s *Spool) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,7 +182,7 @@ func (s *Spool) wakeLocked() {
 	s.changed = make(chan struct{})
 }
 
-// Broken is why the spool cannot be written; nil: it can.
+// Broken returns why the spool cannot be written; nil: it can.
 func (s *Spool) Broken() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,14 +217,14 @@ func takeLock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// holder is the process that the lock file names.
+// holder returns the process that the lock file names.
 func holder(path string) int {
 	raw, _ := os.ReadFile(path) // without it, nobody is named
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(raw)))
 	return pid
 }
 
-// State is how a spool stands, for whoever does not hold it.
+// State is the state of a spool, for processes that do not hold it.
 type State struct {
 	PID          int // of the process that has it; 0: none has
 	Waiting      int // events that are not confirmed
@@ -231,7 +232,7 @@ type State struct {
 	Full         bool
 }
 
-// Look reads how the spool in dir stands, and changes nothing. fs.ErrNotExist: there is none.
+// Look reads the state of the spool in dir and changes nothing. It returns fs.ErrNotExist if there is none.
 func Look(dir string) (st State, err error) {
 	m := newMemory(0)
 	if _, err := m.load(filepath.Join(dir, spoolName), time.Now()); err != nil {

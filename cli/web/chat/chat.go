@@ -1,12 +1,13 @@
-// Package chat is the part of the web pages where the operator talks to the gateways. What is said goes the way of every
-// message: through platforms/local, the gate, the gateway's lane on the disk and its socket; so an answer proves all of it.
+// Package chat is the part of the web pages where the operator talks to the gateways. A message from there goes the way
+// of every message: through platforms/local, the gate, the gateway's lane on the disk and its socket. So an answer
+// proves that all of it works.
 //
 // Invariants:
 //
-//  1. Every page works without script, but for what comes by itself.
-//  2. What a gateway or a person wrote is a value for a template, never markup; an address that they wrote becomes a
-//     link only if it is one of http, https or mailto.
-//  3. The person of a room is linked to its gateway by what they say there, not by looking at it.
+//  1. Every page works without scripts, except for updates by itself.
+//  2. Text of a gateway or a person is a value for a template, never markup. An address that they wrote becomes a link
+//     only if it begins with http, https or mailto.
+//  3. The person of a room is linked to its gateway by writing there, not by looking at it.
 package chat
 
 import (
@@ -47,7 +48,7 @@ var (
 	})
 )
 
-// Gateways is what there is to talk to. *manage.Service satisfies it.
+// Gateways lists the gateways that one can talk to. *manage.Service implements it.
 type Gateways interface {
 	Status(context.Context, struct{}) (manage.Status, error)
 	Bind(context.Context, audit.Actor, manage.Bind) (manage.Binding, error)
@@ -55,9 +56,9 @@ type Gateways interface {
 
 // Options are what the pages need beside the rooms.
 type Options struct {
-	// Bound reports whether what is said in the instance's room goes to it.
+	// Bound reports whether messages in the instance's room go to the instance.
 	Bound func(context.Context, relay.InstanceID) (bool, error)
-	// Facts are what the bytes of a file say.
+	// Facts returns the type of a file, and what else its bytes say.
 	Facts func(content []byte) relay.FileFacts
 }
 
@@ -95,5 +96,5 @@ func fail(w http.ResponseWriter, r *http.Request, status int, title, sentence st
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(title + ". " + sentence)) // whoever asked may be gone
+	_, _ = w.Write([]byte(title + ". " + sentence)) // fails only if the browser is gone
 }

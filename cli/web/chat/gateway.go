@@ -11,7 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
-// standsFor is the instance of that id. One that there is not counts as revoked.
+// standsFor returns the instance with that id. An instance that does not exist counts as revoked.
 func standsFor(st manage.Status, id relay.InstanceID) manage.InstanceStatus {
 	for _, i := range st.Instances {
 		if i.ID == id {
@@ -21,12 +21,12 @@ func standsFor(st manage.Status, id relay.InstanceID) manage.InstanceStatus {
 	return manage.InstanceStatus{ID: id, Revoked: true}
 }
 
-// path is a page of a gateway's; below is empty or begins with "/".
+// path returns a page of a gateway's; below is empty or begins with "/".
 func path(id relay.InstanceID, below string) string {
 	return page.Chat + "/" + url.PathEscape(string(id)) + below
 }
 
-// standing are the gateways that were not revoked.
+// standing returns the gateways that were not revoked.
 func standing(st manage.Status) (all []manage.InstanceStatus) {
 	for _, i := range st.Instances {
 		if !i.Revoked {
@@ -36,10 +36,10 @@ func standing(st manage.Status) (all []manage.InstanceStatus) {
 	return all
 }
 
-// called is what people call a gateway.
+// called returns a gateway's name for people.
 func called(i manage.InstanceStatus) string { return cmp.Or(i.Name, string(i.ID)) }
 
-// how is how a gateway is: a sentence, and the class of the words.
+// how describes the state of a gateway: a sentence, and the sentence's CSS class.
 type how struct{ Class, Words string }
 
 func howIs(i manage.InstanceStatus) (h how) {

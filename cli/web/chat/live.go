@@ -10,9 +10,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
-// live streams what changes in a room, as server-sent events: "put" a message's element, "gone" its id, "state" the
-// element of that id, "typing" 1 or 0, "whole" the path of the page's script and the whole
-// room when the page shows another run's, "end" when the session ended.
+// live streams the changes in a room as server-sent events: "put" a message's element, "gone" its id, "state" the
+// element with that id, "typing" 1 or 0, "whole" the path of the page's script and the whole room (when the page shows
+// the room of an earlier run), "end" when the session has ended.
 func (s *Section) live(w http.ResponseWriter, r *http.Request, i manage.InstanceStatus) {
 	st := &stream{section: s, i: i, mark: r.URL.Query().Get("since")}
 	s.streams.Follow(w, r, func(looking bool) (events string, changed <-chan struct{}, ok bool) {
@@ -27,7 +27,7 @@ func (s *Section) live(w http.ResponseWriter, r *http.Request, i manage.Instance
 	})
 }
 
-// liveList streams how the gateways are: "list" is all of them, when one has changed.
+// liveList streams the state of the gateways: "list" is the whole list, sent when a gateway has changed.
 func (s *Section) liveList(w http.ResponseWriter, r *http.Request) {
 	var shown template.HTML
 	s.streams.Follow(w, r, func(bool) (events string, changed <-chan struct{}, ok bool) {
@@ -43,7 +43,7 @@ func (s *Section) liveList(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// stream is what one browser was told.
+// stream remembers what one browser has received.
 type stream struct {
 	section *Section
 	i       manage.InstanceStatus
@@ -53,7 +53,7 @@ type stream struct {
 	typing bool
 }
 
-// next are the events of what changed since the last one, and what is closed at the next change.
+// next returns the events for the changes since its last call, and a channel that is closed at the next change.
 func (st *stream) next() (events string, changed <-chan struct{}) {
 	s := st.section
 	v := s.rooms.View(relay.ChatID(st.i.ID), st.mark)

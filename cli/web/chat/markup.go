@@ -18,7 +18,7 @@ import (
 // parser reads what models write: CommonMark with GitHub's tables, strikethrough, task lists and bare addresses.
 var parser = goldmark.New(goldmark.WithExtensions(markdown.Tables{}, extension.Strikethrough, extension.TaskList, extension.Linkify)).Parser()
 
-// markup is what a gateway wrote, as elements. HTML in it is text.
+// markup renders a gateway's text as elements. HTML in it is text.
 func markup(source string) template.HTML {
 	if markdown.TooLong(source) {
 		return templates.HTML("plain", source)
@@ -28,7 +28,7 @@ func markup(source string) template.HTML {
 	return w.blocks(doc.Blocks())
 }
 
-// writer makes markup of one document's nodes, each by a template.
+// writer renders the nodes of one document, each by a template.
 type writer struct {
 	source []byte
 	doc    *markdown.Document
@@ -85,7 +85,7 @@ func (w writer) block(b markdown.Block) template.HTML {
 	}
 }
 
-// lines are whole lines of the source, without the last one's end.
+// lines returns whole lines of the source, without the last one's end.
 func (w writer) lines(segs []text.Segment) string {
 	var out strings.Builder
 	for _, s := range segs {
@@ -111,7 +111,7 @@ func (w writer) table(n *extast.Table) template.HTML {
 	return templates.HTML("table", template.HTML(rows.String()))
 }
 
-// inlines are what stands within the lines of n.
+// inlines renders the inline nodes of n.
 func (w writer) inlines(n ast.Node) template.HTML {
 	var out strings.Builder
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
@@ -164,7 +164,7 @@ func (w writer) inline(n ast.Node) template.HTML {
 	}
 }
 
-// raw is the text of a code span.
+// raw returns the text of a code span.
 func (w writer) raw(n ast.Node) string {
 	var out strings.Builder
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
@@ -175,7 +175,7 @@ func (w writer) raw(n ast.Node) string {
 	return out.String()
 }
 
-// link is a label that leads to an address, or, where that is none to be followed, with the address behind it.
+// link renders a label that leads to an address. If the address must not become a link, it stands behind the label.
 func link(address string, label template.HTML) template.HTML {
 	u, err := url.Parse(address)
 	if err != nil || !(u.Scheme == "mailto" || (u.Scheme == "http" || u.Scheme == "https") && u.Host != "") {

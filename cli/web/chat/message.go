@@ -11,17 +11,17 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// message is one of a room's, for the template of that name.
+// message is one message of a room, for the template of that name.
 type message struct {
 	local.Posted
 	Room relay.InstanceID
-	From string // what people call the gateway
+	From string // the gateway's name for people
 }
 
-// FileAt is where a file of the room's is fetched.
+// FileAt returns the path under which a file of the room is fetched.
 func (m message) FileAt(id string) string { return path(m.Room, "/files/"+url.PathEscape(id)) }
 
-// Markup is what the gateway wrote.
+// Markup returns the gateway's text as elements.
 func (m message) Markup() template.HTML { return markup(m.Text) }
 
 // shown are the formats that browsers show, by the element that does. Other pictures could hold script.
@@ -31,7 +31,7 @@ var shown = map[relay.Format]string{
 	relay.FormatOpus: "audio", relay.FormatOgg: "audio", relay.FormatMP3: "audio", relay.FormatM4A: "audio",
 }
 
-// style is the class of a button.
+// style returns the class of a button.
 func style(o relay.PromptOption) string {
 	if slices.Contains([]string{"primary", "success", "danger"}, o.Style) {
 		return o.Style
@@ -39,7 +39,7 @@ func style(o relay.PromptOption) string {
 	return "quiet"
 }
 
-// label is what stands on a button.
+// label returns the text of a button.
 func label(o relay.PromptOption) string {
 	if strings.TrimSpace(o.Label) == "" {
 		return o.ID
@@ -47,7 +47,7 @@ func label(o relay.PromptOption) string {
 	return o.Label
 }
 
-// bytesOf is a size as people read it.
+// bytesOf returns a size as people read it.
 func bytesOf(n int64) string {
 	switch {
 	case n < 1000:

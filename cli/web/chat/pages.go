@@ -45,7 +45,7 @@ func shownOf(i manage.InstanceStatus, v local.View) shownRoom {
 	return shownRoom{i, messages(i, v), v.Mark, v.Began}
 }
 
-// messages are those of a view, for their template.
+// messages returns the messages of a view, for their template.
 func messages(i manage.InstanceStatus, v local.View) []message {
 	all := make([]message, len(v.Messages))
 	for n, m := range v.Messages {

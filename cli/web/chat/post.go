@@ -19,15 +19,15 @@ import (
 
 const (
 	maxPost = local.MaxWebFile + 256<<10 // bytes of all that is posted at once
-	maxText = 4*local.MaxWebLength + 1   // bytes of a text, and one more that shows that there were more
+	maxText = 4*local.MaxWebLength + 1   // bytes of a text, and one more, which shows that the text is longer
 	maxName = 200                        // bytes of a file's name
-	// comeWithin is how long a post may take to come in.
+	// comeWithin is how long a post may take to arrive.
 	comeWithin = 5 * time.Minute
-	// storedWithin is how long an answer waits for what was said to be stored. Later the page says when it is.
+	// storedWithin is how long a response waits until the message is stored. After that the page says later when it is.
 	storedWithin = 3 * time.Second
 )
 
-// say takes what the person says.
+// say takes a message of the person.
 func (s *Section) say(w http.ResponseWriter, r *http.Request, i manage.InstanceStatus) {
 	conn := http.NewResponseController(w)
 	_ = conn.SetReadDeadline(time.Now().Add(comeWithin)) // a connection without deadlines is a test's
@@ -57,7 +57,7 @@ var (
 	errBind = errors.New("you could not be linked to this gateway")
 )
 
-// answer does something, unless err says why not, and answers with the room. That it takes long is no failure: the page
+// answer does something, unless err says why not, and answers with the room. A slow action is no failure: the page
 // shows what waits.
 func (s *Section) answer(w http.ResponseWriter, r *http.Request, id relay.InstanceID, err error, do func(context.Context) error) {
 	if err == nil {
@@ -99,15 +99,15 @@ func (s *Section) bind(ctx context.Context, id relay.InstanceID) error {
 			manage.Bind{Name: string(id), Platform: local.WebID, User: relay.UserID(id)})
 	}
 	if _, refused := errors.AsType[*manage.Error](err); err != nil && !refused {
-		return errBind // why is in the log of whoever could not write
+		return errBind // the log has the reason why the link could not be stored
 	}
 	return err
 }
 
-// read reads what is posted, part by part.
+// read reads a post, part by part.
 func (s *Section) read(w http.ResponseWriter, r *http.Request) (said local.Said, err error) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxPost)
-	if r.ContentLength > maxPost { // it is read as far as the bound, for a browser shows no answer before that
+	if r.ContentLength > maxPost { // it is read up to the limit, because a browser shows no answer before it has sent that much
 		_, err := io.Copy(io.Discard, r.Body)
 		return said, tooLarge(err)
 	}
@@ -115,7 +115,7 @@ func (s *Section) read(w http.ResponseWriter, r *http.Request) (said local.Said,
 	if err != nil {
 		return said, errForm
 	}
-	// One file behind the other, so that they cost their size in memory, and no multiple of it.
+	// The files are read one behind the other into one buffer, so that they need only as much memory as their size.
 	files := bytes.NewBuffer(make([]byte, 0, max(0, r.ContentLength)+bytes.MinRead))
 	for {
 		part, err := parts.NextPart()
@@ -152,7 +152,7 @@ func tooLarge(err error) error {
 	return errForm
 }
 
-// fileName is a name without a path and without what cannot be shown, of at most maxName bytes.
+// fileName returns a name without a path and invisible characters, of at most maxName bytes.
 func fileName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r != ' ' && relay.Unshown(r) {
@@ -161,7 +161,7 @@ func fileName(name string) string {
 		return r
 	}, filepath.Base(strings.ReplaceAll(name, `\`, "/")))
 	if len(name) > maxName {
-		name = name[len(name)-maxName:] // its end tells what it is
+		name = name[len(name)-maxName:] // the end has the extension
 	}
 	return strings.ToValidUTF8(name, "")
 }

@@ -24,7 +24,7 @@ func (s *Section) Mount(mux *http.ServeMux, guard func(http.Handler) http.Handle
 	mux.Handle("GET /chats/live", guard(http.HandlerFunc(s.liveList))) // beside "/chat/", below which are gateways' names
 }
 
-// ofGateway calls h with the gateway that the path names, if there is one.
+// ofGateway calls h with the gateway that the path names, if it exists.
 func (s *Section) ofGateway(h func(http.ResponseWriter, *http.Request, manage.InstanceStatus)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		st, err := s.gateways.Status(r.Context(), struct{}{})

@@ -34,7 +34,7 @@ var (
 	app    = NewAsset("app.webmanifest", manifest())
 )
 
-// manifest has a phone keep the pages on its home screen: all of them are the app.
+// manifest lets a phone keep the pages on its home screen: all of them are the app.
 func manifest() []byte {
 	icon := func(a *Asset, sizes, purpose string) map[string]string {
 		return map[string]string{"src": a.Path, "sizes": sizes, "type": a.kind, "purpose": purpose}

@@ -4,8 +4,8 @@
 //
 // Invariants:
 //
-//  1. A page names no address but this server's own, and holds no script and no style of its own, so that the
-//     strictest policy of content can stand over it (Policy).
+//  1. A page links to no other server, and contains no script and no style, so that it can have the strictest content
+//     policy (Policy).
 //  2. Whatever the values are, a page has the elements and attributes that its templates name, and no others.
 package page
 
@@ -39,7 +39,7 @@ const (
 // Page is one page.
 type Page struct {
 	Title string
-	Here  string // the path of the navigation's entry that this page belongs to; empty: nobody is logged in, and there is no navigation
+	Here  string // the path of the navigation entry to which this page belongs; empty: nobody is logged in, and there is no navigation
 	Main  template.HTML
 	// Styles and Scripts are served beside the frame's own, each by its path.
 	Styles, Scripts []string
@@ -47,38 +47,38 @@ type Page struct {
 
 type personKey struct{}
 
-// WithPerson is ctx of a request of whom a proxy named.
+// WithPerson adds the name that a proxy gave for the person who asks.
 func WithPerson(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, personKey{}, name)
 }
 
-// Actor is who asks, for the audit list: named, if a proxy said who that is.
+// Actor returns the person who asks, for the audit list, with their name if a proxy gave it.
 func Actor(ctx context.Context) audit.Actor {
 	name, _ := ctx.Value(personKey{}).(string)
 	return audit.Actor{Kind: audit.ActorWeb, Name: name}
 }
 
-// Answer sends p. What a page shows is of its moment and for who asked: nothing keeps it.
+// Answer sends p. A page is for one person and one moment, so nothing may cache it.
 func Answer(w http.ResponseWriter, status int, p Page) {
 	body := frame.HTML("page", p)
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(body)) // whoever asked may be gone
+	_, _ = w.Write([]byte(body)) // fails only if the browser is gone
 }
 
 // maxForm bounds a form, in bytes.
 const maxForm = 4 << 10
 
-// Form is what a form says. One that cannot be read says nothing.
+// Form returns the fields of the form in r's body. A form that cannot be read has none.
 func Form(w http.ResponseWriter, r *http.Request) url.Values {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	_ = r.ParseForm()
 	return r.PostForm
 }
 
-// Words is a page that says one thing. Here is Page.Here.
+// Words returns a page that says one thing. Here is Page.Here.
 func Words(here, title string, sentences ...string) Page {
 	return Page{Title: title, Here: here, Main: frame.HTML("words", struct {
 		Title     string

@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// Look is how often a stream looks at what it shows, and says that it does: a page on which nothing comes shows that the server is gone.
+	// Look is how often a stream looks for changes. It sends something each time, so a page that receives nothing shows
+	// that the server is gone.
 	Look = 2 * time.Second
 	// WriteWithin bounds one write of a stream.
 	WriteWithin = 30 * time.Second
@@ -21,7 +22,7 @@ const (
 	StreamEnd = "event: end\ndata:\n\n"
 )
 
-// Event is one server-sent event. Mark, if it is not empty, is what the browser knows of how far it came.
+// Event returns one server-sent event. mark, unless it is empty, tells the browser how far it has come.
 func Event(name, mark, data string) string {
 	var b strings.Builder
 	if mark != "" {
@@ -38,7 +39,7 @@ func Event(name, mark, data string) string {
 // Streams are pages that are kept fresh.
 type Streams struct{ places chan struct{} }
 
-// NewStreams has room for as many as most at a time.
+// NewStreams allows most streams at a time.
 func NewStreams(most int) Streams { return Streams{make(chan struct{}, most)} }
 
 // Follow sends the events that next says, until the request ends: it is asked at every look, and when changed is closed. Where a look
@@ -55,7 +56,7 @@ func (s Streams) Follow(w http.ResponseWriter, r *http.Request, next func(lookin
 	conn := http.NewResponseController(w)
 	_ = conn.SetReadDeadline(time.Time{}) // a connection without deadlines is a test's
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // a proxy in front passes on what it gets
+	w.Header().Set("X-Accel-Buffering", "no") // a proxy in front must pass on data at once
 	send := func(events string) error {
 		_ = conn.SetWriteDeadline(time.Now().Add(WriteWithin))
 		if _, err := w.Write([]byte(events)); err != nil {
@@ -76,7 +77,7 @@ func (s Streams) Follow(w http.ResponseWriter, r *http.Request, next func(lookin
 		select {
 		case <-r.Context().Done():
 			if errors.Is(context.Cause(r.Context()), login.ErrNotGood) {
-				_ = send(StreamEnd) // whoever asked may be gone
+				_ = send(StreamEnd) // fails only if the browser is gone
 			}
 			return
 		case <-changed:

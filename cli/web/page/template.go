@@ -15,8 +15,8 @@ import (
 //go:embed frame.html
 var frameText string
 
-// Templates are markup that values are put into, each by its name. Those of the frame are always among them: "lost", "clock", "date"
-// and "sentence" are for every page.
+// Templates are named pieces of markup into which values are put. Those of the frame are always among them; "lost",
+// "clock", "date" and "sentence" are for every page.
 type Templates struct{ parsed func() *template.Template }
 
 var frame = Parse("", nil)
@@ -35,8 +35,8 @@ var frameFuncs = template.FuncMap{
 
 var indent = regexp.MustCompile(`\n\s*`)
 
-// Parse makes a section's templates of text, which is part of the program and may use funcs. The ends of lines, and how they are
-// indented, are no part of them. They are read when the first of them is used: commands, and servers whose pages nobody opens, need none.
+// Parse makes a section's templates from text, which is part of the program and may use funcs. It drops line ends and
+// indentation. It parses when the first template is used: commands, and servers whose pages nobody opens, need none.
 func Parse(text string, funcs template.FuncMap) Templates {
 	return Templates{sync.OnceValue(func() *template.Template {
 		t := template.New("").Funcs(frameFuncs).Funcs(funcs)
@@ -47,8 +47,8 @@ func Parse(text string, funcs template.FuncMap) Templates {
 	})}
 }
 
-// HTML is the template of that name with value in it. It leaves out what is not relay.Visible: control characters, and what turns the
-// direction of what stands around it.
+// HTML returns the template of that name with value in it. It leaves out characters that are not relay.Visible: control
+// characters, and those that turn the direction of the text around them.
 func (t Templates) HTML(name string, value any) template.HTML {
 	var b bytes.Buffer
 	if err := t.parsed().ExecuteTemplate(&b, name, value); err != nil {

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// height is a chart's, in its own units, as it stands in its template; a slot is one unit wide.
+// height is the height of a chart in its own units, as in its template; a slot is one unit wide.
 const height = 40
 
-// chart is a line, one point per slot, from zero to the largest value. Words say what it shows.
+// chart is a line chart with one point per slot, from zero to the largest value. Words describe it.
 type chart struct {
 	Title, Words string
-	Top          string // the largest value; empty: all are zero
+	Top          string // the largest value; empty: all values are zero
 	Line         string // a path
 	Width        int
 }
 
-// Charts are those of the last day.
+// Charts returns the charts of the last day.
 func (v view) Charts() []chart {
 	n := len(v.lines)
 	in, out, waiting, took := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
@@ -58,7 +58,7 @@ func (v view) Charts() []chart {
 	}
 }
 
-// Hours are the moments at the charts' lines, six hours apart: the first of the four is 24 hours ago.
+// Hours returns the moments at the charts' lines, six hours apart: the first of the four is 24 hours ago.
 func (v view) Hours() (all []time.Time) {
 	for n := range 4 {
 		all = append(all, v.At.Truncate(slotFor).Add(time.Duration(n-4)*6*time.Hour))
@@ -66,7 +66,7 @@ func (v view) Hours() (all []time.Time) {
 	return all
 }
 
-// outline is the path through values. A point on the line between its neighbours takes no bytes.
+// outline returns the path through values. A point on the line between its neighbours takes no bytes.
 func outline(values []float64) string {
 	top := slices.Max(values)
 	ys := make([]int, len(values))

@@ -20,7 +20,8 @@ const (
 // parts are pieces of the page, each replaced as a whole when it changes: ids of elements, and names of their templates.
 var parts = [...]string{"summary", "bots", "gateways", "day", "verdicts", "nodes", "machine"}
 
-// events sends the parts of the page that changed. What the browser has is not known: at first everything is sent.
+// events sends the parts of the page that changed. It does not know what the browser has, so it sends everything at
+// first.
 func (s *Section) events(w http.ResponseWriter, r *http.Request) {
 	sent := make(map[string]template.HTML)
 	s.streams.Follow(w, r, func(bool) (events string, _ <-chan struct{}, ok bool) {

@@ -15,14 +15,14 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
-// Fix is what one command does and the page can do too: it asks first. Which, says Do, the name of the operation.
+// Fix is something that a command does and the page can do, too, after a question. Do is the name of the operation.
 type Fix struct {
 	Do      string
 	Gateway string
-	Name    string       // what people call the gateway
+	Name    string       // the gateway's name for people
 	Grant   manage.Grant // of a release
 
-	// Button is what stands on the button, Question and Means are what is asked.
+	// Button is the text of the button; Question and Means are the question.
 	Button, Question, Means string
 }
 
@@ -51,7 +51,7 @@ func releases(g manage.Gateway, of manage.Grant) Fix {
 	}
 }
 
-// Address is the page that asks.
+// Address returns the page that asks.
 func (f Fix) Address() string {
 	q := url.Values{"do": {f.Do}, "gateway": {f.Gateway}}
 	for key, value := range map[string]string{"platform": string(f.Grant.Platform), "scope": string(f.Grant.Scope), "chat": string(f.Grant.Chat)} {
@@ -62,7 +62,7 @@ func (f Fix) Address() string {
 	return "/fix?" + q.Encode()
 }
 
-// Fixes are those of the commands in a text: it is one, or has them in backticks.
+// Fixes returns the fixes for the commands in a text, which is one command or has them in backticks.
 func (v view) Fixes(text string) (all []Fix) {
 	said := append(strings.Split(text, "`"), text)
 	offer := func(f Fix, op *ops.Row, args ...string) {
@@ -91,7 +91,7 @@ func (v view) Fixes(text string) (all []Fix) {
 	return all
 }
 
-// asked is the fix that a request names; false: there is no such gateway, or no such grant of it.
+// asked returns the fix that a request names; false: the gateway or its grant does not exist.
 func (s *Section) asked(ctx context.Context, q url.Values) (Fix, bool) {
 	g, err := s.o.Service.Gateway(ctx, manage.Named{Name: q.Get("gateway")})
 	if err != nil || g.State == manage.Revoked {
@@ -115,7 +115,7 @@ func (s *Section) asked(ctx context.Context, q url.Values) (Fix, bool) {
 	return Fix{}, false
 }
 
-// nothingToFix answers a request for what cannot be done any more.
+// nothingToFix answers a request for a fix that is no longer possible.
 func nothingToFix(w http.ResponseWriter) {
 	page.Answer(w, http.StatusNotFound, page.Words(page.Status, "There is nothing to fix", "It has been fixed meanwhile, or the gateway is gone."))
 }
@@ -146,7 +146,7 @@ func (s *Section) fix(w http.ResponseWriter, r *http.Request) {
 	page.Answer(w, http.StatusOK, page.Page{Title: done.Title, Here: page.Status, Main: templates.HTML("done", done)})
 }
 
-// notDone answers with why a change was not made: it was refused, or could not be stored.
+// notDone answers with the reason why a change was not made: it was refused, or could not be stored.
 func (s *Section) notDone(w http.ResponseWriter, title string, err error) {
 	status, why := http.StatusServiceUnavailable, "It could not be stored. hermes-connector doctor says why."
 	if refused, ok := errors.AsType[*manage.Error](err); ok {
@@ -155,7 +155,7 @@ func (s *Section) notDone(w http.ResponseWriter, title string, err error) {
 	page.Answer(w, status, page.Words(page.Status, title, relay.InShard(why, s.o.Shard)))
 }
 
-// done is what became of a fix. Lines are for the gateway's .env, and are shown this once.
+// done is the result of a fix. Lines are for the gateway's .env, and are shown only here.
 type done struct {
 	Title, Words string
 	Lines        []string

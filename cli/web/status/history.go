@@ -6,12 +6,12 @@ import (
 )
 
 const (
-	// slotFor is the time that one line of numbers is about, and slots is how many there are.
+	// slotFor is the length of a slot, and slots is how many there are.
 	slotFor = 10 * time.Minute
 	slots   = int(24 * time.Hour / slotFor)
 )
 
-// reading is what counters say at one moment; the totals only grow.
+// reading is the state of the counters at one moment; the totals only grow.
 type reading struct {
 	In, Out    uint64 // messages that came for gateways, and that gateways sent
 	Acks       uint64 // messages that gateways took
@@ -23,7 +23,7 @@ type reading struct {
 type line struct {
 	In, Out uint32
 	Waiting uint32        // the most at a time
-	Delay   time.Duration // the average of the messages that were taken, at least 1 ms; 0: none was
+	Delay   time.Duration // the average delay of the messages that were taken, at least 1 ms; 0: there were none
 }
 
 // history keeps the lines of the last 24 hours, in memory only: as many as there are slots. The zero value is ready; its methods may be
@@ -42,7 +42,7 @@ type slot struct {
 	acks, delay uint64 // delay is in milliseconds
 }
 
-// add notes a reading. Totals that fell are those of another start: they count from zero.
+// add notes a reading. Totals that fell come from a restarted server: they count from zero.
 func (h *history) add(now time.Time, r reading) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -71,8 +71,8 @@ func grown(from, to uint64) uint64 {
 	return to - from
 }
 
-// lines are the slots of the 24 hours before now, the oldest first; the last is the one that is not over. Of what
-// nobody looked at a line is zero.
+// lines returns the slots of the 24 hours before now, the oldest first; the last one is not over. Slots without a
+// reading are zero.
 func (h *history) lines(now time.Time) []line {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -43,14 +43,14 @@ func (s *Section) link(w http.ResponseWriter, r *http.Request) {
 	page.Answer(w, http.StatusOK, page.Page{Title: "Link a person", Here: page.Status, Main: templates.HTML("link", shown)})
 }
 
-// deepLink is an address that sends a code, and the QR code of it.
+// deepLink is an address that sends a code, and its QR code.
 type deepLink struct {
 	Label, Address string
 	Size           int // of the code, in modules; 0: the address is too long for one
 	Squares        string
 }
 
-// squares is a path around all runs of dark modules.
+// squares returns a path around all runs of dark modules.
 func squares(rows [][]bool) string {
 	var d []byte
 	for y, row := range rows {

@@ -11,13 +11,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
-// maxMessages is how many messages the page of messages shows.
+// maxMessages is how many messages the page shows.
 const maxMessages = 200
 
-// asked is what the page of messages was asked for, as it was typed, and what is wrong with that.
+// asked is the request to the page of messages as it was typed, and what is wrong with it.
 type asked struct{ Since, Person, Gateway, Wrong string }
 
-// messages is the page of those messages of the last thirty days that are asked for.
+// messages shows the requested messages of the last thirty days.
 func (s *Section) messages(w http.ResponseWriter, r *http.Request) {
 	v, err := s.look(r.Context())
 	q := r.URL.Query()

@@ -8,17 +8,17 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/cluster"
 )
 
-// clusterWithin is how long a page waits for what the nodes share.
+// clusterWithin is how long a page waits for the cluster's engine.
 const clusterWithin = 2 * time.Second
 
-// nodes are those of a cluster, and which of them leads.
+// nodes are the nodes of a cluster, and their leader.
 type nodes struct {
-	Fault string // why that is not known; empty: it is
+	Fault string // why the engine did not answer; empty: it did
 	cluster.ShardState
 	All []node
 }
 
-// node is one of them, as the page shows it.
+// node is a node as the page shows it.
 type node struct {
 	cluster.NodeState
 	Leads   bool
@@ -55,7 +55,7 @@ func (s *Section) nodes(ctx context.Context) *nodes {
 	return all
 }
 
-// Look is a node's state.
+// Look returns a node's state.
 func (n node) Look() look {
 	switch {
 	case !n.Alive:
@@ -68,7 +68,7 @@ func (n node) Look() look {
 	return look{"✓", "good", "stands by"}
 }
 
-// Slow is how long all but one of a hundred commits take in the engine; empty: there was none.
+// Slow returns the time within which 99 of 100 commits end in the engine; empty: there were none.
 func (n node) Slow() string {
 	if n.AppendP99 == 0 {
 		return ""

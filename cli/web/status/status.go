@@ -1,10 +1,10 @@
-// Package status is the page that says how the connector does: one sentence, then bots, gateways, the last day, the
-// newest verdicts and the machine. It makes link codes, and does what fixes some of what it finds, after it has asked.
+// Package status is the page about the connector's state: one sentence, then bots, gateways, the last day, the newest
+// verdicts and the machine. It makes link codes, and fixes some faults, after a question.
 //
 // Invariants:
 //
-//  1. No page holds a bot's token, a gateway's credential, an address with a credential in it, or what people wrote, but for the
-//     answer to a rotation: that shows the new secret, once.
+//  1. No page contains a bot's token, a gateway's credential, an address with a credential in it, or what people wrote,
+//     with one exception: the answer to a rotation shows the new secret, once.
 //  2. Everything is there without the script, which only keeps it fresh and copies commands.
 //  3. However many pages are open, the state is asked for once a second at most.
 package status
@@ -35,7 +35,7 @@ var (
 	templates = page.Parse(markup, funcs)
 )
 
-// Service is what can be asked of the connector. *manage.Service satisfies it.
+// Service is the part of the connector that the page asks. *manage.Service implements it.
 type Service interface {
 	Status(context.Context, struct{}) (manage.Status, error)
 	Explain(context.Context, manage.Explain) ([]gate.Decision, error)
@@ -47,28 +47,29 @@ type Service interface {
 	Release(context.Context, audit.Actor, manage.Scope) (manage.Grant, error)
 }
 
-// Machine is what the connector stands on.
+// Machine describes the machine under the connector.
 type Machine struct {
 	Snapshots        bool      // are taken every night
-	SnapshotAt       time.Time // of the newest; zero: there is none
+	SnapshotAt       time.Time // of the newest snapshot; zero: there is none
 	SnapshotFailed   bool      // the last try
 	DiskFree         int64     // in bytes; negative: not known
 	Database         int64     // in bytes
-	CertificateUntil time.Time // zero: it has none
+	CertificateUntil time.Time // zero: there is no certificate
 }
 
 // Options are the settings of a Section. Service and Machine are required.
 type Options struct {
 	Service Service
 	Machine func() Machine
-	Labels  map[relay.PlatformID]string // what people call a network; one that is missing goes by its id
-	Shard   string                      // that commands shown are for, if there are several
+	Labels  map[relay.PlatformID]string // names of networks for people; a network that is missing is called by its id
+	Shard   string                      // the shard that commands in hints name, if there are several
 	Now     func() time.Time            // nil means time.Now
-	// Cluster is what is said of the nodes, and of the shard whose page this is, but of no other one; nil: there is no cluster.
+	// Cluster returns the state of the nodes and of this page's shard, but not of other shards; nil: there is no
+	// cluster.
 	Cluster func(context.Context) (cluster.Overview, error)
 }
 
-// Section is the status page. Make one with New; what it shows of the last day comes from Run.
+// Section is the status page. Make one with New. Run collects the numbers of the last day.
 type Section struct {
 	// Set once, by New.
 	o       Options
@@ -99,13 +100,13 @@ func (s *Section) Mount(mux *http.ServeMux, guard func(http.Handler) http.Handle
 	mux.Handle("POST /fix", guard(http.HandlerFunc(s.fix)))
 }
 
-// view is what a page shows, asked for at one moment.
+// view is the content of a page, collected at one moment.
 type view struct {
 	At       time.Time
 	Status   manage.Status
 	Gateways []manage.Gateway // those that are not revoked, with what they hold
 	Verdicts []gate.Decision  // the newest first
-	Asked    asked            // of the page of messages
+	Asked    asked            // the request to the page of messages
 	Machine  Machine
 	Cluster  *nodes
 	labels   map[relay.PlatformID]string
@@ -118,7 +119,7 @@ const (
 	freshFor    = time.Second
 )
 
-// look is the state now, or that of less than a second ago.
+// look returns the state now, or a state that is less than a second old.
 func (s *Section) look(ctx context.Context) (view, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +134,7 @@ func (s *Section) look(ctx context.Context) (view, error) {
 	return v, err
 }
 
-// forget has the next look ask anew: something was changed.
+// forget makes the next look ask again, because something was changed.
 func (s *Section) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

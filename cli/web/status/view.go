@@ -21,7 +21,7 @@ type trouble struct {
 	Fixes   []Fix
 }
 
-// Troubles are what is wrong, the worst first.
+// Troubles returns the faults, the worst first.
 func (v view) Troubles() (all []trouble) {
 	for _, f := range v.wrong() {
 		fixes := v.Fixes(f.Fix)
@@ -34,7 +34,7 @@ func (v view) Troubles() (all []trouble) {
 // Typed is words with the commands in them as they are typed.
 func (v view) Typed(words string) string { return relay.InShard(words, v.shard) }
 
-// heading is what was found, as doctor says it, as a heading begins. A bot goes by its name.
+// heading returns a finding in doctor's words, capitalised as a heading. A bot is called by its name.
 func (v view) heading(f finding.Finding) string {
 	about := cmp.Or(f.Name, f.About)
 	for _, b := range v.Status.Bots {
@@ -51,7 +51,8 @@ func (v view) heading(f finding.Finding) string {
 	return capital(about + ": " + f.What)
 }
 
-// wrong is what was found, and, where nothing was, what the state itself says. What could not be looked at is not known to be wrong.
+// wrong returns the findings that report a fault or, if there are none, the fault that the state itself shows. Things
+// that could not be looked at do not count.
 func (v view) wrong() (all []finding.Finding) {
 	for _, f := range v.Status.Findings {
 		if f.Wrong() {
@@ -78,14 +79,14 @@ func (v view) wrong() (all []finding.Finding) {
 	return all
 }
 
-// Label is what people call a network.
+// Label returns the name of a network for people.
 func (v view) Label(p relay.PlatformID) string { return label(v.labels, p) }
 
 func label(labels map[relay.PlatformID]string, p relay.PlatformID) string {
 	return cmp.Or(labels[p], string(p))
 }
 
-// Ago is how long ago something was, for the template of that name; none says what a zero time means.
+// Ago renders how long ago at was, for the template of that name; none is the text for a zero time.
 func (v view) Ago(at time.Time, none string) any {
 	return struct {
 		At   time.Time
@@ -94,7 +95,7 @@ func (v view) Ago(at time.Time, none string) any {
 	}{at, max(0, v.At.Sub(at)), none}
 }
 
-// Instance is the state of an instance.
+// Instance returns the state of an instance.
 func (v view) Instance(id relay.InstanceID) manage.InstanceStatus {
 	for _, i := range v.Status.Instances {
 		if i.ID == id {
@@ -109,7 +110,7 @@ func (v view) SeveralTenants() bool {
 	return slices.ContainsFunc(v.Status.Instances, func(i manage.InstanceStatus) bool { return i.Tenant != v.Status.Instances[0].Tenant })
 }
 
-// People are those whose messages a gateway gets.
+// People returns the people whose messages a gateway gets.
 func (v view) People(h *manage.Holdings) (people []string) {
 	for _, b := range h.People {
 		who := v.Label(b.Platform) + " " + cmp.Or(b.Person, string(b.User))

@@ -17,7 +17,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
-// funcs are what the templates say of values.
+// funcs are the functions of the templates.
 var funcs = template.FuncMap{
 	"counted":     manage.Counted,
 	"span":        span,
@@ -48,13 +48,13 @@ func capital(words string) string {
 	return string(unicode.ToUpper(first)) + words[n:]
 }
 
-// bare is the name of an account without the sign before it.
+// bare returns the name of an account without the sign before it.
 func bare(name string) string { return strings.TrimPrefix(name, "@") }
 
-// called is what people call a gateway.
+// called returns a gateway's name for people.
 func called(g manage.Gateway) string { return cmp.Or(g.Name, string(g.ID)) }
 
-// class is how bad a finding looks.
+// class returns the CSS class for the severity of a finding.
 func class(f finding.Finding) string {
 	if f.Severity == finding.Fault {
 		return "bad"
@@ -62,7 +62,7 @@ func class(f finding.Finding) string {
 	return "warn"
 }
 
-// says is a decision in words.
+// says returns a decision in words.
 func says(d gate.Decision) string {
 	if d.Says == "" && d.Hint != "" {
 		return string(d.Reason) + ": " + d.Hint
@@ -81,7 +81,8 @@ func hears(p manage.Principal) string {
 	return "linked people only"
 }
 
-// span is a distance in time as one would say it, in steps so coarse that a page does not change with every second.
+// span returns a distance in time as one would say it, in steps so coarse that a page does not change with every
+// second.
 func span(d time.Duration) string {
 	switch {
 	case d < time.Minute:
@@ -105,7 +106,7 @@ func size(n int64) string {
 	return fmt.Sprintf("%d KB", (n+1<<10-1)>>10)
 }
 
-// delay is how long messages took.
+// delay renders how long messages took.
 func delay(d time.Duration) string {
 	switch {
 	case d >= 10*time.Second:
@@ -134,7 +135,7 @@ var gatewayLooks = map[manage.State]look{
 	manage.Away:      {"!", "warn", "away"},
 }
 
-// gatewayLook is a gateway's. Who never came is not away.
+// gatewayLook returns a gateway's. Who never came is not away.
 func gatewayLook(g manage.Gateway) look {
 	if g.LastSeenAt.IsZero() && (g.State == manage.Away || g.State == manage.Asleep) {
 		return look{"!", "warn", "never connected"}

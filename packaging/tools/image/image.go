@@ -46,7 +46,7 @@ var machines = []struct {
 // user owns the volume and runs the program, as both their numbers.
 const user = 65532
 
-// settings are what an engine does with the image when nobody says otherwise. The Dockerfile says the same.
+// settings are the image's defaults for a container engine. The Dockerfile has the same.
 var settings = v1.Config{
 	Env: []string{
 		"PATH=/usr/bin", "HOME=/data", "ZONEINFO=/usr/share/zoneinfo/zoneinfo.zip", "HERMES_CONNECTOR_DATA_DIR=/data",
@@ -90,7 +90,7 @@ func run(args []string, epoch string) error {
 	return write(archive, version, all, made)
 }
 
-// image is that of one machine.
+// image makes the image for one platform.
 func image(program, version string, platform v1.Platform, made time.Time) (v1.Image, error) {
 	content, err := files(program, made)
 	if err != nil {
@@ -118,7 +118,7 @@ func image(program, version string, platform v1.Platform, made time.Time) (v1.Im
 	return mutate.Append(img, mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: made}, CreatedBy: "packaging/release"}})
 }
 
-// files is the one layer of an image, as a tar.
+// files returns the one layer of an image, as a tar.
 func files(program string, made time.Time) ([]byte, error) {
 	binary, err := os.ReadFile(program)
 	if err != nil {
@@ -174,8 +174,8 @@ func add(w *tar.Writer, h tar.Header, content []byte) error {
 	return err
 }
 
-// roots are the certificates that Mozilla trusts, as PEM, but for those that it trusts with a condition: PEM has no word
-// for one.
+// roots returns the certificates that Mozilla trusts, as PEM. It leaves out those with a condition, which PEM cannot
+// express.
 func roots() []byte {
 	var b bytes.Buffer
 	for root := range bundle.Roots() {

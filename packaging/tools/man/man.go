@@ -1,6 +1,5 @@
-// Command man writes what describes the commands of hermes-connector outside of the program: FOLDER/man has a man page
-// of each command, FOLDER/completions a script for each shell. The date of a page is $SOURCE_DATE_EPOCH, so that two runs
-// give the same bytes.
+// Command man writes documentation of the commands: FOLDER/man has a man page of each command, FOLDER/completions a
+// script for each shell. The date of a page is $SOURCE_DATE_EPOCH, so that two runs give the same bytes.
 //
 // usage: man FOLDER VERSION
 package main
@@ -71,7 +70,7 @@ func completions(folder string) error {
 	return nil
 }
 
-// prepare makes markdown of the descriptions of c and all below it, which cobra takes for that.
+// prepare turns the descriptions of c and its subcommands into markdown, because cobra treats them as such.
 func prepare(c *cobra.Command) {
 	c.Short, c.Long = markdown(c.Short), markdown(c.Long)
 	for _, sub := range c.Commands() {
@@ -99,7 +98,7 @@ func markdown(s string) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// plain is a line without what markdown would take for marks.
+// plain returns a line without characters that markdown would interpret.
 func plain(line string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "<", `\<`, "[", `\[`, "`", "\\`").Replace(line)
 }

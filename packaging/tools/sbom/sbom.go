@@ -1,5 +1,5 @@
-// Command sbom writes what a binary is made of, as its Go tool recorded it in the binary: a bill of materials in the
-// JSON form of CycloneDX 1.5. Two runs over one binary give the same bytes.
+// Command sbom writes the bill of materials of a binary, in the JSON form of CycloneDX 1.5, from the record that the Go
+// tool left in the binary. Two runs on one binary give the same bytes.
 //
 // usage: sbom BINARY >FILE
 package main
@@ -107,7 +107,7 @@ func describe(kind string, m *debug.Module) component {
 	return c
 }
 
-// uuid is one of version 8, which is whatever its maker says: the beginning of a sum.
+// uuid makes a UUID of version 8, whose content its maker defines: here the beginning of a checksum.
 func uuid(sum [32]byte) string {
 	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])

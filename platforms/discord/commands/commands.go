@@ -21,11 +21,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 )
 
-// Keeper keeps over restarts what was registered.
+// Keeper remembers across restarts what was registered.
 type Keeper interface {
 	// Application is the id of the application the bot belongs to.
 	Application() string
-	// Commands is what KeepCommands kept last.
+	// Commands returns what KeepCommands kept last.
 	Commands() (fingerprint string, notBefore time.Time)
 	// KeepCommands keeps the fingerprint of the registered commands, and when Discord's penalty ends.
 	KeepCommands(fingerprint string, notBefore time.Time)
@@ -44,13 +44,13 @@ type Registrar struct {
 	manifest []json.RawMessage
 }
 
-// New makes a registrar that waits for more commands until none has come for a while, or for twice that
-// while.
+// New makes a registrar. It waits for more commands until none has arrived during while, and at most for twice that
+// time.
 func New(r *rest.Client, k Keeper, log *slog.Logger, while time.Duration) *Registrar {
 	return &Registrar{rest: r, keeper: k, log: log, wait: while, changed: make(chan struct{}, 1)}
 }
 
-// Set makes manifest what is to be registered. Run does the work.
+// Set makes manifest the commands to register. Run does the work.
 func (c *Registrar) Set(manifest []json.RawMessage) {
 	c.mu.Lock()
 	c.manifest = slices.Clone(manifest)
@@ -61,8 +61,8 @@ func (c *Registrar) Set(manifest []json.RawMessage) {
 	}
 }
 
-// Run registers the commands whenever they changed, until ctx ends. Discord allows few writes a day: Run waits
-// for the hellos of all gateways, asks what is registered, and writes all commands in one request if they differ.
+// Run registers the commands after each change, until ctx ends. Discord allows few writes a day. So Run waits for the
+// hellos of all gateways, reads the registered commands, and writes all commands in one request if they differ.
 func (c *Registrar) Run(ctx context.Context) {
 	again := backoff.Backoff{First: 5 * time.Second, Max: 10 * time.Minute}
 	var retry <-chan time.Time // nil: nothing is to be tried again
@@ -111,8 +111,8 @@ func (c *Registrar) gather(ctx context.Context) {
 	}
 }
 
-// register makes Discord's list of the bot's global commands what it should be. During a penalty,
-// also one from before a restart, it asks nothing.
+// register makes Discord's list of the bot's global commands match. During a penalty, even one from before a restart,
+// it asks nothing.
 func (c *Registrar) register(ctx context.Context) error {
 	c.mu.Lock()
 	manifest := c.manifest
@@ -168,8 +168,8 @@ func (c *Registrar) overwrite(ctx context.Context, endpoint string, others []jso
 	}
 }
 
-// withoutFaults are the commands of list in which Discord found no fault, when it refused a request with
-// err whose body had them behind the first begin.
+// withoutFaults returns the commands of list without those in which Discord found a fault. err is Discord's refusal of
+// a request whose body had the list behind begin other commands.
 func withoutFaults(list []slashCommand, err error, begin int) (sound []slashCommand) {
 	f := httpcall.FaultOf(err)
 	places, told := f.Detail.(rest.Places)
@@ -184,7 +184,7 @@ func withoutFaults(list []slashCommand, err error, begin int) (sound []slashComm
 	return sound
 }
 
-// registered sorts what Discord has: slash commands, and commands of other types as they are.
+// registered sorts Discord's list into slash commands, and commands of other types in raw form.
 func registered(raw []json.RawMessage) (current []slashCommand, others []json.RawMessage) {
 	for _, one := range raw {
 		var c slashCommand

@@ -48,13 +48,14 @@ type commandOption struct {
 	MaxLength    *int                                       `json:"max_length,omitempty"`
 }
 
-// encode is the command as JSON, always the same for the same command.
+// encode returns the command as JSON, always the same for the same command.
 func (c slashCommand) encode() json.RawMessage {
 	raw, _ := json.Marshal(c) // strings and finite numbers cannot fail
 	return raw
 }
 
-// ownCommands are the connector's own. They are for direct messages; elsewhere a gateway gets them, as any other.
+// ownCommands returns the connector's own commands. They are for direct messages; elsewhere a gateway gets them like
+// any other.
 func ownCommands() []slashCommand {
 	gateway := commandOption{Type: discordgo.ApplicationCommandOptionString, Name: "name", Description: "Its name"}
 	return []slashCommand{{
@@ -75,8 +76,8 @@ func ownCommands() []slashCommand {
 	}}
 }
 
-// commandsOf are the commands to register, sorted by name: the connector's own and those of the manifest that
-// Discord would take. Of two with one name the first counts. dropped is how many are left out.
+// commandsOf returns the commands to register, sorted by name: the connector's own, and those of the manifest that
+// Discord would accept. Of two with the same name it takes the first. dropped is how many it leaves out.
 func commandsOf(manifest []json.RawMessage) (list []slashCommand, dropped int) {
 	list = ownCommands()
 	names := make(map[string]bool)
@@ -106,8 +107,8 @@ func byName(list []slashCommand) {
 	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
 }
 
-// optionName is Discord's pattern for names, but for their length: compiled 32 times over, so large a class of characters
-// takes a megabyte.
+// optionName is Discord's pattern for names without the limit of their length: repeated 32 times, so large a class of
+// characters would take a megabyte.
 var optionName = regexp.MustCompile(`^[-_'\p{L}\p{N}\p{Devanagari}\p{Thai}]+$`)
 
 // validName: letters with a lower case must be in it.
@@ -155,7 +156,7 @@ func normalOptions(list []commandOption, depth int) []commandOption {
 	return append(slices.DeleteFunc(slices.Clone(out), optional), slices.DeleteFunc(out, required)...)
 }
 
-// groups reports whether the option is a sub-command or a group of them.
+// groups reports whether the option is a sub-command or a group of sub-commands.
 func (o commandOption) groups() bool {
 	return o.Type == discordgo.ApplicationCommandOptionSubCommand || o.Type == discordgo.ApplicationCommandOptionSubCommandGroup
 }
@@ -178,7 +179,7 @@ func normalChoices(list []discordgo.ApplicationCommandOptionChoice) []discordgo.
 	return out
 }
 
-// described is a description Discord takes: there must be one.
+// described returns a description that Discord accepts: there must be one.
 func described(s, name string) string {
 	if s = clipped(s); s == "" {
 		return clipped(name)
@@ -195,7 +196,7 @@ func clipped(s string) string {
 	return string(runes)
 }
 
-// clippedAll is m with clipped texts; what is empty is left out.
+// clippedAll returns m with clipped texts, without empty ones.
 func clippedAll[L ~string](m map[L]string) map[L]string {
 	out := make(map[L]string, len(m))
 	for locale, text := range m {

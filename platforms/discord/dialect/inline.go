@@ -21,7 +21,7 @@ type edit struct {
 	with     string
 }
 
-// inlines is what the lines of n say: the source, save for what Discord would show otherwise.
+// inlines renders the inline nodes of n: the source, except where Discord would show something else.
 func (r renderer) inlines(n ast.Node) string {
 	e := editor{src: r.Source}
 	e.children(n)
@@ -138,7 +138,7 @@ func (e *editor) link(n ast.Node, destination, title []byte, reference bool, ope
 	}
 }
 
-// addressOf is a destination as a link's target, and as people read it: in the brackets that keep Discord from
+// addressOf returns a destination as a link's target, and as people read it: in the brackets that keep Discord from
 // showing a preview.
 func addressOf(destination []byte) (target, shown string) {
 	target = string(util.URLEscape(destination, true))
@@ -148,7 +148,7 @@ func addressOf(destination []byte) (target, shown string) {
 	return target, markdown.Address(destination)
 }
 
-// addressesIn are the addresses of the links and images within n, as people read them.
+// addressesIn returns the addresses of the links and images within n, as people read them.
 func addressesIn(n ast.Node) (shown []string) {
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
 		switch c := c.(type) {
@@ -162,7 +162,7 @@ func addressesIn(n ast.Node) (shown []string) {
 	return shown
 }
 
-// inWords is a destination and a title as people read them.
+// inWords returns a destination and a title as people read them.
 func inWords(destination, title []byte) string {
 	_, address := addressOf(destination)
 	return strings.TrimSpace(address + spoken(title))
@@ -210,8 +210,7 @@ func linkable(target string) bool {
 	return false
 }
 
-// text edits plain text: character references become what they mean, and fences and spoilers that only Discord
-// sees are escaped.
+// text edits plain text: it decodes character references, and escapes fences and spoilers that only Discord recognises.
 func (e *editor) text(start, end int) {
 	for i := start; i < end; {
 		s := e.src[i:end]
@@ -292,7 +291,7 @@ func (p linkParser) CloseBlock(parent ast.Node, block text.Reader, pc parser.Con
 	}
 }
 
-// placeOfLink is where a link's label ends, and the link itself.
+// placeOfLink returns where a link's label ends, and where the link ends.
 func placeOfLink(n ast.Node) (label, end int) {
 	l, _ := n.AttributeString(attrLabel)
 	e, _ := n.AttributeString(attrEnd)

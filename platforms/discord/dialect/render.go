@@ -18,8 +18,8 @@ import (
 // quoteMark begins a quoted line. Discord insists on the blank.
 const quoteMark = "> "
 
-// form is Discord's, which is close to CommonMark. The parser is that of what models write: CommonMark with
-// GitHub's tables, strikethrough and task lists. It is never changed and may be used from any goroutine.
+// form is Discord's dialect, which is close to CommonMark. The parser is made for the markdown that models write:
+// CommonMark with GitHub's tables, strikethrough and task lists. It never changes and may be used from any goroutine.
 var form = markdown.Form{
 	Parser: goldmark.New(
 		goldmark.WithParser(parser.NewParser(
@@ -50,18 +50,18 @@ var form = markdown.Form{
 	},
 }
 
-// Clean makes source what the parser wants and Discord takes: without NUL.
+// Clean prepares source for the parser and for Discord: it removes NUL characters, too.
 func Clean(source string) string {
 	return strings.ReplaceAll(markdown.Clean(source), "\x00", "\uFFFD")
 }
 
-// Render turns CommonMark into Discord's dialect. What Discord shows as meant stays to the letter, mentions and
-// its own markup included; what it would show as bare markup (tables, images, reference links, deep headings,
-// rules, task lists, indented code) or take for something else (fences, quotations, character references) is
-// rewritten. Nothing that was said is lost. The argument must be clean.
+// Render turns CommonMark into Discord's dialect. It does not touch text that Discord shows as meant, including
+// mentions and Discord's own markup. It rewrites markup that Discord would show as plain characters (tables, images,
+// reference links, deep headings, rules, task lists, indented code) or misread (fences, quotations, character
+// references). No words are lost. The argument must be clean.
 func Render(source string) string { return renderWithin(source, markdown.Bounds{}) }
 
-// renderWithin is Render with no more of source parsed at once than b allows.
+// renderWithin is Render, but parses no more of source at once than b allows.
 func renderWithin(source string, b markdown.Bounds) string {
 	r := renderer{markdown.NewWriter(source, &form, b)}
 	if out := r.Document(r); strings.TrimSpace(out) != "" {

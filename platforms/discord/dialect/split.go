@@ -9,12 +9,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
-// MaxText is how many code points Discord takes in one message.
+// MaxText is how many code points a Discord message may have.
 const MaxText = 2000
 
-// Split cuts text, in Discord's dialect, into parts of at most limit code points. A code block that is cut
-// ends with its part and begins again with the next; so does a quotation. Only blanks are lost, at the cuts
-// and of very wide gaps.
+// Split cuts text in Discord's dialect into parts of at most limit code points. If a cut falls into a code block or a
+// quotation, it is closed at the end of the part and opened again in the next. Only blanks are lost, at the cuts and in
+// very wide gaps.
 func Split(text string, limit int) []string {
 	text, blocks := fences(text)
 	for _, b := range blocks {
@@ -35,7 +35,7 @@ func Split(text string, limit int) []string {
 // splitter is the markdown.Cuts of one text.
 type splitter struct{ markdown.Splitter[rune] }
 
-// inline finds what stands within a line and means something only as a whole.
+// inline finds stretches within a line that make sense only as a whole.
 var inline = regexp.MustCompile("\\[[^\\]\n]*\\]\\([^)\n]*\\)|`{3,}[^`\n]+`{3,}|`[^`\n]+`|\\*\\*[^*\n]+\\*\\*|\\*[^*\\s][^*\n]*\\*|" +
 	"__[^_\n]+__|~~[^~\n]+~~|\\|\\|[^|\n]+\\|\\||<[^>\\s]{1,100}>")
 
@@ -78,7 +78,7 @@ func fences(text string) (whole string, blocks []markdown.CodeBlock) {
 	return out.String(), blocks
 }
 
-// longestFence is how long a line without blanks at its end can be that begins a code block.
+// longestFence is the length of the longest trimmed line that begins a code block.
 const longestFence = len(quoteMark) + len("```") + markdown.MaxLanguage
 
 // opensFence reports whether a line without blanks at its end begins a code block.
@@ -87,7 +87,7 @@ func opensFence(line string) bool {
 	return ok && markdown.IsLanguage(info)
 }
 
-// lead is what the part that begins at start needs before its text.
+// lead returns the text that has to stand before a part that begins at start.
 func (s *splitter) lead(start int) string {
 	lead := ""
 	if b := s.CodeAt(start); b != nil {
@@ -100,7 +100,7 @@ func (s *splitter) lead(start int) string {
 	return lead
 }
 
-// lineOf is where the line of i begins.
+// lineOf returns where the line of i begins.
 func (s *splitter) lineOf(i int) int {
 	for i > 0 && s.Text[i-1] != '\n' {
 		i--
@@ -108,7 +108,7 @@ func (s *splitter) lineOf(i int) int {
 	return i
 }
 
-// part is the text from start to end.
+// part returns the text from start to end.
 func (s *splitter) part(start, end int) string {
 	text := s.lead(start) + string(s.Text[start:end])
 	if b := s.CodeAt(end); b != nil {

@@ -20,9 +20,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
 
-// permissions are what a bot of ours uses, and no more: it sees channels and what was said in them, writes, with
-// files and reactions, and makes, names and writes in threads. Without the right to embed links Discord shows no previews,
-// which is what most bots are to have: who sets "previews" gives it themselves.
+// permissions are those that our bot uses, and no more: to see channels and their history, to write, with files and
+// reactions, and to make, name and use threads. Without the right to embed links Discord shows no previews, which most
+// operators want; an operator who sets "previews" grants that right themselves.
 const permissions = discordgo.PermissionViewChannel | discordgo.PermissionReadMessageHistory | discordgo.PermissionSendMessages |
 	discordgo.PermissionAttachFiles | discordgo.PermissionAddReactions |
 	discordgo.PermissionSendMessagesInThreads | discordgo.PermissionCreatePublicThreads
@@ -95,7 +95,7 @@ func (b Bot) chats(ctx context.Context, asked httpcall.Asked, invite string, cha
 	return asked.EachChat(ctx, ours, func(c relay.Place) ([]finding.Finding, error) { return b.place(ctx, known, invite, c) })
 }
 
-// afresh knows nothing yet: what was known or refused before may have been fixed since.
+// afresh returns an empty cache: a fault found earlier may have been fixed since.
 func (b Bot) afresh() *guilds.Guilds { return guilds.New(b.Bot, b.Rest.Afresh()) }
 
 // Stands is platforms.Stander's.
@@ -109,7 +109,7 @@ func (b Bot) Stands(ctx context.Context, c relay.Place) ([]finding.Finding, erro
 	return b.place(ctx, b.afresh(), inviteOf(app.ID), c)
 }
 
-// inviteOf is where people bring an application's bot into their servers.
+// inviteOf returns the address at which people bring an application's bot into their servers.
 func inviteOf(app guilds.ID) string {
 	return "https://discord.com/oauth2/authorize?client_id=" + app.String() + "&scope=bot+applications.commands&permissions=" + strconv.FormatInt(permissions, 10)
 }
@@ -137,7 +137,7 @@ func (b Bot) place(ctx context.Context, known *guilds.Guilds, invite string, c r
 	return nil, nil
 }
 
-// hostOf is the host of an address.
+// hostOf returns the host of an address.
 func hostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -25,8 +25,8 @@ const (
 	patientFailures = 2
 )
 
-// after decides what follows the end of a connection, says so in the status and the log, and pauses.
-// It returns an error only when trying again cannot help.
+// after decides what to do after the end of a connection, shows that in the status and the log, and pauses. It returns
+// an error only if trying again cannot help.
 func (g *Gateway) after(ctx context.Context, err error) error {
 	var f *httpcall.Fault
 	delay, reason := g.wait.Next(), "the connection to Discord was lost: "+g.Rest.Scrub(errText(err))
@@ -50,7 +50,7 @@ func (g *Gateway) after(ctx context.Context, err error) error {
 		}
 	case errors.Is(err, errReconnect):
 		reason = "Discord asked to connect again"
-		if g.wait.Failures == 1 { // not one of many
+		if g.wait.Failures == 1 { // the first failure in a row
 			delay = 0
 		}
 	case errors.Is(err, errRejected), errors.Is(err, errUnknown):
@@ -86,7 +86,7 @@ func (g *Gateway) after(ctx context.Context, err error) error {
 	return nil
 }
 
-// errText is err without the reason of a close, which are Discord's words.
+// errText returns err without the reason of a close, which is in Discord's words.
 func errText(err error) string {
 	var ce websocket.CloseError
 	if errors.As(err, &ce) {

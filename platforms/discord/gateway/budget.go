@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// maxIdentifies is how many sessions are begun in any 24 hours at most. Discord grants 1,000, and
-	// takes the token away from a bot that asks for more.
+	// maxIdentifies is how many sessions are begun at most in any 24 hours. Discord allows 1,000, and revokes the token
+	// of a bot that begins more.
 	maxIdentifies = 100
 	// identifyStep is how many identifies in a day double the pause between two.
 	identifyStep = 5
@@ -19,14 +19,14 @@ const (
 	day           = 24 * time.Hour
 )
 
-// Budget is how many sessions may still be begun. It is part of the stored state, so that a program that is
-// restarted again and again keeps to it.
+// Budget limits how many more sessions may be begun. It is part of the stored state, so that a program that restarts
+// again and again respects it.
 type Budget struct {
 	// What Discord said last. Known is false until it did.
 	Known     bool      `json:"known,omitempty"`
 	Remaining int       `json:"left,omitempty"`
 	ResetAt   time.Time `json:"reset,omitzero"`
-	// Spent is when identifies left in the last 24 hours: milliseconds since 1970, oldest first.
+	// Spent holds the times of the identifies of the last 24 hours, in milliseconds since 1970, oldest first.
 	Spent []int64 `json:"spent,omitempty"`
 }
 
@@ -36,8 +36,7 @@ func (b Budget) recent(now time.Time) []int64 {
 	return slices.DeleteFunc(slices.Clone(b.Spent), func(t int64) bool { return t <= from || t > to })
 }
 
-// due is when the next identify may leave, and why not now. least is the pause between the first
-// ones of a day.
+// due returns when the next identify may be sent, and why not now. least is the pause between the first ones of a day.
 func (b Budget) due(now time.Time, least time.Duration) (at time.Time, reason string) {
 	at = now
 	spent := b.recent(now)
@@ -78,5 +77,5 @@ func (b *Budget) granted(remaining int, resetAfter time.Duration, now time.Time)
 	b.Known, b.Remaining, b.ResetAt = true, remaining, now.Add(resetAfter).UTC().Truncate(time.Second)
 }
 
-// clock is a moment in words for an operator: whoever shows them shows it in the reader's time zone (relay/finding).
+// clock writes a moment for an operator; it is shown in the reader's time zone later (relay/finding).
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

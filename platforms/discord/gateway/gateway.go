@@ -1,6 +1,6 @@
-// Package gateway keeps one bot's connection to Discord's gateway: where to connect, hello, identify or
-// resume, heartbeats, and what follows each kind of end. The socket is its own, because discordgo's can hang
-// for ever, cannot resume after a restart and does not tell a final close from others.
+// Package gateway keeps one bot's connection to Discord's gateway: where to connect, hello, identify or resume,
+// heartbeats, and the step after each kind of end. The socket is its own, because discordgo's can hang for ever, cannot
+// resume after a restart and does not tell a final close from others.
 //
 // It hands dispatches to the Handler, and reads only READY and RESUMED itself.
 //
@@ -35,16 +35,15 @@ import (
 const (
 	// steady is how long a connection must last to count as a good one.
 	steady = time.Minute
-	// maxResumes is how many resumes in a row may fail, with Discord in reach, before a new session.
+	// maxResumes is how many resumes in a row may fail, while Discord is in reach, before a new session is begun.
 	maxResumes = 5
-	// maxDetours is how many dials of the resume address in a row may fail before the general one is
-	// used.
+	// maxDetours is how many dials of the resume address in a row may fail before the general address is used.
 	maxDetours = 2
 	// askTimeout bounds the question where the gateway is.
 	askTimeout = 15 * time.Second
 )
 
-// ErrFull is a Handler's error when it took a dispatch and wants no more for a while.
+// ErrFull is a Handler's error if it took a dispatch and wants no more for a while.
 var ErrFull = errors.New("more came than the disk takes")
 
 // Handler takes dispatches. Begin, Dispatch and Skipped are called on the goroutine that reads, and must not
@@ -63,14 +62,14 @@ type Handler interface {
 // Ledger keeps the budget over restarts.
 type Ledger interface {
 	Budget() Budget
-	// ChangeBudget alters it; soon: the change is worth a write of its own.
+	// ChangeBudget changes the budget. soon: the change is worth a write of its own.
 	ChangeBudget(soon bool, change func(*Budget))
 }
 
 // Session is a session at Discord, and the newest of its dispatches that was dealt with.
 type Session struct {
 	ID  string `json:"id"`
-	URL string `json:"url,omitempty"` // where to resume; empty means the general address
+	URL string `json:"url,omitempty"` // where to resume; empty: the general address
 	Seq int64  `json:"seq"`
 }
 
@@ -82,7 +81,7 @@ const (
 	keyIntentWait   = "intent_wait"
 )
 
-// Keys are the settings of a gateway.
+// Keys returns the settings of a gateway.
 func Keys() []platforms.Key {
 	return []platforms.Key{
 		platforms.DurationKey(keyAnswerWait, "15s",
@@ -94,7 +93,7 @@ func Keys() []platforms.Key {
 	}
 }
 
-// Retries are the pauses between attempts.
+// Retries returns the pauses between attempts.
 func Retries(s platforms.Settings) backoff.Backoff {
 	return backoff.Backoff{First: s.Duration(keyRetryWait), Max: s.Duration(keyRetryMax)}
 }
@@ -109,7 +108,7 @@ type Options struct {
 	Ledger   Ledger
 }
 
-// Gateway is one Run: the loop that keeps a connection. Only that loop touches it.
+// Gateway is the loop that keeps a connection. Only that loop uses its fields.
 type Gateway struct {
 	Options
 
@@ -252,7 +251,7 @@ func (g *Gateway) target(address string) (string, error) {
 	return u.String(), nil
 }
 
-// greeting is the first payload of ours: an identify or a resume.
+// greeting returns the first payload that we send: an identify or a resume.
 func (g *Gateway) greeting() command {
 	token := g.Rest.Token.RevealString()
 	if g.resuming {

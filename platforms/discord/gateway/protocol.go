@@ -14,7 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 )
 
-// What a payload on the gateway socket is about.
+// Operations of a payload on the gateway socket.
 const (
 	opDispatch       = 0
 	opHeartbeat      = 1
@@ -35,8 +35,8 @@ const (
 // closeAgain is the code this side closes with (invariant 1).
 const closeAgain websocket.StatusCode = 4000
 
-// intents are the events the bot asks for. Only the message content needs to be enabled in the developer
-// portal. Members are not among them: what a member may do is asked on demand.
+// intents are the events that the bot asks for. Only the message content must be enabled in the developer portal.
+// Members are not included: the rights of a member are looked up when needed.
 const intents = discordgo.IntentGuilds | discordgo.IntentGuildMessages | discordgo.IntentDirectMessages |
 	discordgo.IntentMessageContent
 
@@ -44,7 +44,7 @@ const intents = discordgo.IntentGuilds | discordgo.IntentGuildMessages | discord
 type Packet struct {
 	Op   int             `json:"op"`
 	Data json.RawMessage `json:"d"`
-	Seq  int64           `json:"s"` // counts dispatches within a session, from 1; 0: none
+	Seq  int64           `json:"s"` // counts dispatches within a session, from 1; 0: it has none
 	Kind string          `json:"t"`
 }
 
@@ -59,8 +59,8 @@ func decodePacket(raw []byte) (Packet, error) {
 	return p, nil
 }
 
-// decodeHead reads operation, sequence and kind of a payload of which only the beginning is there.
-// Discord writes these before the data, or after it; then they are zero.
+// decodeHead reads operation, sequence and kind from the beginning of a payload. Discord writes these before the data,
+// or after it; then they are zero.
 func decodeHead(raw []byte) (p Packet) {
 	head, _, _ := strings.Cut(string(raw), `"d":`)
 	if json.Unmarshal([]byte(strings.TrimRight(head, ", \n")+"}"), &p) != nil {
@@ -87,7 +87,7 @@ func decodeHello(data []byte) (time.Duration, error) {
 	return max(time.Duration(d.Interval)*time.Millisecond, leastInterval), nil
 }
 
-// Ready is what READY says about the session and the bot.
+// Ready is the information that READY gives about the session and the bot.
 type Ready struct {
 	SessionID string `json:"session_id"`
 	ResumeURL string `json:"resume_gateway_url"`
@@ -110,7 +110,7 @@ func decodeReady(data []byte) (Ready, error) {
 	return r, nil
 }
 
-// command is a payload of ours.
+// command is a payload that we send.
 type command struct {
 	Op   int `json:"op"`
 	Data any `json:"d"`
@@ -124,7 +124,7 @@ func identify(token string) command {
 		"properties": map[string]string{
 			"os": runtime.GOOS, "browser": "hermes-connector", "device": "hermes-connector",
 		},
-		"large_threshold": 50, // the least: members are of no use to us
+		"large_threshold": 50, // the minimum: we do not need members
 		// Without a presence a bot that is connected shows as offline.
 		"presence": map[string]any{"status": "online", "afk": false, "since": nil, "activities": []any{}},
 	}}
@@ -143,7 +143,7 @@ func heartbeat(seq int64) command {
 	return command{Op: opHeartbeat, Data: seq}
 }
 
-// aftermath is what may be done after a connection ended.
+// aftermath is the kind of next step after a connection ended.
 type aftermath int
 
 const (
@@ -170,7 +170,7 @@ var ends = map[websocket.StatusCode]struct {
 		"portal under Bot, Privileged Gateway Intents"},
 }
 
-// afterClose is what follows a close. After an unknown code too it is a resume: if the session is gone,
+// afterClose returns the next step for a close code. For an unknown code it is a resume, too: if the session is gone,
 // Discord will say so.
 func afterClose(code websocket.StatusCode) (aftermath, string) {
 	if end, ok := ends[code]; ok {

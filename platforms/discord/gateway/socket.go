@@ -17,7 +17,7 @@ const (
 	maxPayload = 32 << 20
 	// maxSkipped is the largest payload that is skipped.
 	maxSkipped = 256 << 20
-	// HeadBytes are kept of a payload that is skipped, or makes no sense.
+	// HeadBytes is how much is kept of a payload that is skipped, or makes no sense.
 	HeadBytes = 4 << 10
 )
 
@@ -29,8 +29,8 @@ var (
 	errUnknown   = errors.New("the session is no longer known")
 )
 
-// connection is one connection to the gateway. It asks for no compression, which would save little
-// (BenchmarkCompression) and add a state that one lost byte ruins.
+// connection is one connection to the gateway. It uses no compression, which would save little (BenchmarkCompression)
+// and add state that one lost byte ruins.
 type connection struct {
 	// Set once, by dial.
 	*socket.Socket
@@ -43,7 +43,7 @@ type connection struct {
 
 	// Of the goroutine that reads.
 	interval time.Duration // between heartbeats; 0 until the hello
-	patience time.Time     // when READY or RESUMED must have come; zero until the hello
+	patience time.Time     // when READY or RESUMED must have arrived; zero until the hello
 }
 
 // Allowance implements socket.Reader.
@@ -80,7 +80,7 @@ func (c *connection) Take(ctx context.Context, raw []byte, whole bool) error {
 		return errReconnect
 	case opInvalidSession:
 		var resumable bool
-		if _ = json.Unmarshal(p.Data, &resumable); resumable { // what makes no sense is a no
+		if _ = json.Unmarshal(p.Data, &resumable); resumable { // an unreadable value counts as no
 			return errRejected
 		}
 		return errUnknown

@@ -10,8 +10,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Apply learns from a dispatch and returns who may see more or less than before. A payload that makes no sense
-// could have hidden a channel from somebody: then everything is forgotten, and the change is about everything.
+// Apply learns from a dispatch and returns who may see more or less than before. An unreadable payload could have
+// hidden a channel from somebody: then Apply forgets everything, and the change concerns everything.
 func (c *Guilds) Apply(kind string, data []byte) ([]platforms.RosterChange, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -25,7 +25,7 @@ func (c *Guilds) Apply(kind string, data []byte) ([]platforms.RosterChange, erro
 	return changes, err
 }
 
-// learnLocked is Apply without what follows an error. c.mu must be held.
+// learnLocked is Apply without the treatment of errors. c.mu must be held.
 func (c *Guilds) learnLocked(kind string, data []byte) ([]platforms.RosterChange, error) {
 	switch kind {
 	case "READY":
@@ -66,7 +66,7 @@ func (c *Guilds) guildLocked(kind string, data []byte) ([]platforms.RosterChange
 		return inScope(d.ID), nil
 	}
 	c.guilds[d.ID] = c.withOwn(d.Guild)
-	for _, ch := range append(d.Channels, d.Threads...) { // none in an update
+	for _, ch := range append(d.Channels, d.Threads...) { // an update has no channels
 		c.putLocked(ch, d.ID)
 	}
 	return inScope(d.ID), nil
@@ -106,8 +106,8 @@ func (c *Guilds) channelLocked(kind string, data []byte) ([]platforms.RosterChan
 	return []platforms.RosterChange{{Scope: relay.ScopeID(d.Guild.String()), Chat: relay.ChatID(d.ID.String())}}, nil
 }
 
-// threadsLocked takes the threads of channels the bot has begun to see; what was known of others
-// there no longer holds.
+// threadsLocked takes the threads of channels that the bot has begun to see. Other threads of these channels are
+// forgotten.
 func (c *Guilds) threadsLocked(data []byte) ([]platforms.RosterChange, error) {
 	var d struct {
 		GuildID  ID            `json:"guild_id"`
@@ -168,7 +168,7 @@ func threadMembers(data []byte) ([]platforms.RosterChange, error) {
 	return changes, nil
 }
 
-// guildMember reports whose roles in a guild changed; without the members' intent only about the bot.
+// guildMember reports whose roles in a guild changed. Without the members' intent this is only the bot.
 func guildMember(data []byte) ([]platforms.RosterChange, error) {
 	var d struct {
 		GuildID ID   `json:"guild_id"`
@@ -191,7 +191,7 @@ func decodeOf(data []byte, out any, id *ID, without error) error {
 	return nil
 }
 
-// inScope is a change of everything in a guild.
+// inScope returns a change of everything in a guild.
 func inScope(guild ID) []platforms.RosterChange {
 	return []platforms.RosterChange{{Scope: relay.ScopeID(guild.String())}}
 }

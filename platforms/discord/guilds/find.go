@@ -24,14 +24,14 @@ const AskWithin = 5 * time.Second
 const askAgain = 250 * time.Millisecond
 
 var (
-	// errNoPlace: Discord says that there is no such guild, channel or member, or that the bot may not know.
+	// errNoPlace: Discord says that the guild, channel or member does not exist, or that the bot may not know.
 	errNoPlace = errors.New("not there, or not for the bot to see")
 	// ErrUnknownYet: a look-up failed that may succeed later.
 	ErrUnknownYet = errors.New("could not be looked up")
 )
 
-// LearnDirect remembers whom the bot talks to in ch, if that is a direct-message channel: the gateway does not
-// tell of those.
+// LearnDirect remembers with whom the bot talks in ch, if that is a direct-message channel: the gateway does not report
+// those.
 func (c *Guilds) LearnDirect(ch Channel, with ID) {
 	_, since, ok := known(c, c.channels, ch.ID)
 	if ok || ch.Kind != discordgo.ChannelTypeDM {
@@ -81,7 +81,7 @@ func (c *Guilds) Channel(ctx context.Context, id ID) (Channel, error) {
 	return ch, nil
 }
 
-// member asks what a guild knows of a user. The error wraps errNoPlace when they are not a member.
+// member asks a guild about a user. The error wraps errNoPlace if they are not a member.
 func (c *Guilds) member(ctx context.Context, guild, user ID) (person, error) {
 	var d memberData
 	if err := c.ask(ctx, discordgo.EndpointGuildMember(guild.String(), user.String()), &d); err != nil {
@@ -114,7 +114,7 @@ func (c *Guilds) ask(ctx context.Context, endpoint string, out any) error {
 		return err
 	case fault.Sent != httpcall.Refused || fault.Limited():
 		return fmt.Errorf("%w: %w", ErrUnknownYet, err)
-	case fault.Status == http.StatusUnauthorized: // about the bot, not about what was asked
+	case fault.Status == http.StatusUnauthorized: // the error is about the bot, not about the question
 		return err
 	}
 	return fmt.Errorf("%w: %w", errNoPlace, err)
@@ -137,12 +137,12 @@ func patiently[T any](ctx context.Context, question func(context.Context) (T, er
 	}
 }
 
-// maxFound is how many members a guild names of those whose names begin as the one searched for.
+// maxFound is how many members a guild returns whose names begin with the searched one.
 const maxFound = 100
 
-// FindPeople are the members of the bot's guilds whose account has that name; see platforms.PersonFinder.
+// FindPeople returns the members of the bot's guilds whose account has that name; see platforms.PersonFinder.
 func (c *Guilds) FindPeople(ctx context.Context, handle string) (out []relay.Source, err error) {
-	var all []struct { // of a bot that resumed, not all are known here
+	var all []struct { // after a resume, some of the bot's guilds are not known here
 		ID ID `json:"id"`
 	}
 	if err := c.ask(ctx, discordgo.EndpointUserGuilds("@me"), &all); err != nil {

@@ -1,8 +1,8 @@
 // Package guilds knows the servers and channels a bot is in, who sees them and who manages them. It learns
 // from the gateway's dispatches and asks Discord for the rest.
 //
-// The types are its own, since discordgo's hold all of a guild's members and emojis; so is the judgement of
-// permissions, since discordgo's takes a thread of a hidden channel for visible.
+// The types are its own, since discordgo's hold all members and emojis of a guild. So is the judgement of permissions,
+// since discordgo's treats a thread of a hidden channel as visible.
 package guilds
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Guilds holds what names a place and says who sees it. After a resume it knows nothing at first, and the
-// gateway never tells of archived threads: what is missing it looks up. No failure is remembered.
+// Guilds remembers the names of places and who sees them. After a resume it is empty at first, and the gateway never
+// reports archived threads: Guilds looks up what is missing. It remembers no failure.
 //
 // It implements platforms.Roster, Manager, Locator, Threader, DirectChats and AuthorTeller. Methods may be
 // called from any goroutine. Only those with a context do I/O. Values handed out are never changed.
@@ -29,8 +29,8 @@ type Guilds struct {
 	mu       sync.RWMutex // guards the fields below
 	guilds   map[ID]Guild
 	channels map[ID]Channel // threads and direct-message channels, too
-	// version grows with every change the gateway tells: what was looked up before a change is not kept
-	// after it.
+	// version grows with every change that the gateway reports: the result of a look-up from before a change is not
+	// kept after it.
 	version uint64
 }
 
@@ -45,7 +45,7 @@ func New(bot relay.Bot, api api) *Guilds {
 	return &Guilds{platform: bot.Platform, me: me, api: api, guilds: map[ID]Guild{}, channels: map[ID]Channel{}}
 }
 
-// Me is the bot's id; 0 when it has none of Discord's.
+// Me returns the bot's id; 0 if it has none of Discord's.
 func (c *Guilds) Me() ID { return c.me }
 
 // IsThread reports whether it is a thread: its permissions are those of its parent.
@@ -62,7 +62,7 @@ func (c Channel) HoldsPosts() bool {
 	return c.Kind == discordgo.ChannelTypeGuildForum || c.Kind == discordgo.ChannelTypeGuildMedia
 }
 
-// known is what is known under an id, and the version that keep needs for what is looked up from now on.
+// known returns the value under an id, and the version that keep needs for a look-up from now on.
 func known[V any](c *Guilds, all map[ID]V, id ID) (v V, version uint64, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -70,7 +70,7 @@ func known[V any](c *Guilds, all map[ID]V, id ID) (v V, version uint64, ok bool)
 	return v, c.version, ok
 }
 
-// keep remembers what was looked up, unless something changed since that version.
+// keep remembers the result of a look-up, unless something changed since that version.
 func keep[V any](c *Guilds, all map[ID]V, id ID, v V, since uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +90,7 @@ func (c *Guilds) withOwn(g Guild) Guild {
 	return g
 }
 
-// ChannelOf is d without what is not needed. within is the guild it came in, if it does not say.
+// ChannelOf returns the needed parts of d. within is the guild it came in, if it does not name one.
 func ChannelOf(d ChannelData, within ID) Channel {
 	ch := d.Channel
 	ch.Guild = cmp.Or(ch.Guild, within)

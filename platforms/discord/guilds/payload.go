@@ -27,7 +27,7 @@ type Guild struct {
 	Name  string `json:"name"`
 	Owner ID     `json:"owner_id"`
 	Roles []role `json:"roles"` // replaced as a whole
-	Own   ID     `json:"-"`     // the role Discord made for the bot alone; 0 when there is none
+	Own   ID     `json:"-"`     // the role that Discord made for the bot alone; 0: there is none
 }
 
 // guildData is a guild as Discord describes it.
@@ -92,10 +92,10 @@ type memberData struct {
 // Decode reads a payload. The error has no value of the payload in it.
 func Decode(data []byte, out any) error { return httpcall.Decode(data, out, errNoID, errNoPermissions) }
 
-// ID is one of Discord's ids (a snowflake); 0 is none.
+// ID is one of Discord's ids (a snowflake); 0 means none.
 type ID uint64
 
-// epoch is when Discord's count of milliseconds begins.
+// epoch is the beginning of Discord's count of milliseconds.
 const epoch = 1420070400000
 
 var errNoID = errors.New("an id that is no number")
@@ -122,7 +122,7 @@ func (id *ID) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// String is the id as Discord writes it; empty for none.
+// String returns the id as Discord writes it; empty for 0.
 func (id ID) String() string {
 	if id == 0 {
 		return ""
@@ -130,13 +130,13 @@ func (id ID) String() string {
 	return strconv.FormatUint(uint64(id), 10)
 }
 
-// Time is when the id was made.
+// Time returns when the id was made.
 func (id ID) Time() time.Time {
 	return time.UnixMilli(int64(id>>22) + epoch).UTC()
 }
 
-// permissions are a set of discordgo's. Discord writes them as a decimal number of any length in a string;
-// what lies beyond the 64th bit falls away.
+// permissions are a set of discordgo's permissions. Discord writes them as a decimal number of any length in a string;
+// bits beyond the 64th are dropped.
 type permissions int64
 
 var errNoPermissions = errors.New("permissions that are no number")
@@ -158,7 +158,7 @@ func (p *permissions) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// digits is the text of a JSON string or number; empty for null.
+// digits returns the text of a JSON string or number; empty for null.
 func digits(raw []byte) (string, error) {
 	if string(raw) == "null" {
 		return "", nil
@@ -171,7 +171,7 @@ func digits(raw []byte) (string, error) {
 	return string(raw), nil
 }
 
-// At is the least id of a moment; 0 for moments before there were ids.
+// At returns the least id of a moment; 0 for moments before there were ids.
 func At(t time.Time) ID {
 	ms := t.UnixMilli() - epoch
 	if ms <= 0 {
@@ -180,5 +180,5 @@ func At(t time.Time) ID {
 	return ID(ms) << 22
 }
 
-// Back is the least id of a moment d earlier.
+// Back returns the least id of a moment d earlier.
 func (id ID) Back(d time.Duration) ID { return At(id.Time().Add(-d)) }

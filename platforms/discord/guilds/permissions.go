@@ -7,25 +7,25 @@ import (
 	"github.com/bwmarrin/discordgo"
 )
 
-// mayDoAll is what administrators and a guild's owner may do.
+// mayDoAll are the permissions of administrators and of a guild's owner.
 const mayDoAll = ^permissions(0)
 
-// person is what a guild knows of one of its members.
+// person is what a guild says about one of its members.
 type person struct {
 	id         ID
 	roles      []ID      // without @everyone
 	mutedUntil time.Time // end of a timeout; may be past
 }
 
-// permissionsIn is what p may do in channel c of guild g at now, in the order of
-// https://docs.discord.com/developers/topics/permissions. For a thread, c is its parent. Who cannot view a
+// permissionsIn returns the permissions of p in channel c of guild g at now, in the order of
+// https://docs.discord.com/developers/topics/permissions. For a thread, c is its parent. A person who cannot view a
 // channel may do nothing in it.
 func permissionsIn(g Guild, c Channel, p person, now time.Time) permissions {
 	may := basePermissions(g, p)
 	if may&discordgo.PermissionAdministrator != 0 {
 		return mayDoAll
 	}
-	var allow, deny permissions // of the roles, together: their order does not matter
+	var allow, deny permissions // of all roles together: their order does not matter
 	var own overwrite
 	for _, o := range c.Overwrites {
 		switch {
@@ -50,7 +50,7 @@ func permissionsIn(g Guild, c Channel, p person, now time.Time) permissions {
 	return may
 }
 
-// basePermissions is what p may do in guild g before any channel has its say.
+// basePermissions returns the permissions of p in guild g before those of a channel apply.
 func basePermissions(g Guild, p person) permissions {
 	if p.id == g.Owner {
 		return mayDoAll
@@ -64,8 +64,8 @@ func basePermissions(g Guild, p person) permissions {
 	return may
 }
 
-// seesChannel reports whether p can read c, which is no thread. Only who may enter a voice channel reads what
-// is written in it.
+// seesChannel reports whether p can read c, which is not a thread. To read in a voice channel, one must be allowed to
+// enter it.
 func seesChannel(g Guild, c Channel, p person, now time.Time) bool {
 	need := permissions(discordgo.PermissionViewChannel)
 	if c.Kind == discordgo.ChannelTypeGuildVoice || c.Kind == discordgo.ChannelTypeGuildStageVoice {
@@ -83,7 +83,7 @@ func managesGuild(g Guild, p person, now time.Time) bool {
 	return may&discordgo.PermissionManageGuild != 0 && !now.Before(p.mutedUntil)
 }
 
-// managesChannel reports whether p decides who reads c, which is no thread.
+// managesChannel reports whether p decides who reads c, which is not a thread.
 func managesChannel(g Guild, c Channel, p person, now time.Time) bool {
 	return managesGuild(g, p, now) || permissionsIn(g, c, p, now)&discordgo.PermissionManageChannels != 0
 }

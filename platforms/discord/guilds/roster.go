@@ -10,9 +10,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// CanSee implements platforms.Roster. It asks Discord, once, for a member's roles and for who is in a private
-// thread. The answer is no where Discord says that there is nothing or that the bot may not know, and for
-// what is no id; where Discord does not answer, it is an error.
+// CanSee implements platforms.Roster. It asks Discord, once, for a member's roles and for the members of a private
+// thread. The answer is no if Discord says that there is nothing or that the bot may not know, and for an invalid id.
+// If Discord does not answer, it is an error.
 func (c *Guilds) CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
 	who, err := ParseID(string(user))
 	where, err2 := ParseID(string(place.Chat))
@@ -55,7 +55,7 @@ func (c *Guilds) sees(ctx context.Context, where ID, scope relay.ScopeID, who ID
 	return c.inThread(ctx, where, who)
 }
 
-// standing is what decides what somebody may do in a channel of a guild.
+// standing is everything that determines the permissions of a person in a channel of a guild.
 type standing struct {
 	guild  Guild
 	base   Channel // that has the permissions: the channel, or the parent of a thread
@@ -100,7 +100,7 @@ func (c *Guilds) channelBy(ctx context.Context, id string) (Channel, error) {
 	return c.Channel(ctx, where)
 }
 
-// place is where the channel is.
+// place returns the place of the channel.
 func (c *Guilds) place(ch Channel) relay.Place {
 	return relay.Place{
 		Platform: c.platform, Scope: relay.ScopeID(ch.Guild.String()), Chat: relay.ChatID(ch.ID.String()), Parent: relay.ChatID(ch.Parent.String()),
@@ -131,10 +131,10 @@ func (c *Guilds) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
 	return relay.UserID(ch.Recipient.String()), true
 }
 
-// CanManage implements platforms.Manager. A channel is managed by who may change its permissions: by Manage
-// Channels there (for a thread: in its parent), Manage Server, an administrator, and the guild's owner. A guild
-// is not managed by Manage Channels. It answers as CanSee does, and asks again while Discord is in trouble,
-// since a person waits.
+// CanManage implements platforms.Manager. A channel is managed by those who may change its permissions: with Manage
+// Channels there (for a thread: in its parent), with Manage Server, as an administrator, or as the guild's owner.
+// Manage Channels does not suffice for a guild. It answers like CanSee, but asks again while Discord is in trouble,
+// because a person waits.
 func (c *Guilds) CanManage(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
 	who, err := ParseID(string(user))
 	if err != nil {

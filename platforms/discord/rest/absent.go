@@ -6,12 +6,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// maxAbsent is how many ids of messages are remembered.
+// maxAbsent is how many message ids are remembered.
 const maxAbsent = 4096
 
-// Absent are the newest ids of which Discord has no message: those of interactions, and those that it said so of. A
-// gateway reacts to every event it takes, and each refused request counts against the bot. Methods may be called from
-// any goroutine.
+// Absent remembers the newest ids for which Discord has no message: those of interactions, and those that Discord
+// reported. A gateway reacts to every event that it takes, and each refused request counts against the bot. Methods may
+// be called from any goroutine.
 type Absent struct {
 	mu   sync.Mutex // guards the fields below
 	ids  map[relay.MessageID]struct{}

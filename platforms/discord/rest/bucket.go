@@ -9,14 +9,13 @@ import (
 )
 
 const (
-	// unknownWindow is how long the next request of a route waits for the answer to the first one, which
-	// tells the route's limit.
+	// unknownWindow is how long the next request of a route waits for the first answer, which tells the route's limit.
 	unknownWindow = time.Second
-	// forgetAfter is how long a bucket nobody uses is remembered.
+	// forgetAfter is how long an unused bucket is remembered.
 	forgetAfter = 10 * time.Minute
 )
 
-// bucket is what is known about one of Discord's rate limits.
+// bucket is the state of one of Discord's rate limits.
 type bucket struct {
 	free   bool // Discord names no limit
 	limit  int  // requests per window; 0 until known
@@ -27,8 +26,8 @@ type bucket struct {
 	served map[relay.InstanceID]uint64 // each instance's last request, by its number
 }
 
-// opens is when one more request of the bucket may leave after ahead others have. While the limit is not
-// known, the others do not count.
+// opens returns when a request may leave after ahead other requests of the bucket. While the limit is unknown, the
+// others do not count.
 func (b *bucket) opens(ahead int, now time.Time) time.Time {
 	if b.free {
 		return now
@@ -55,8 +54,8 @@ func (b *bucket) take(now time.Time) {
 	b.left--
 }
 
-// heed takes over what an answer says. Discord does not know the requests still under way: within a window
-// the smaller number counts.
+// heed takes over the limit from an answer. Discord does not count the requests still under way, so within a window the
+// smaller number holds.
 func (b *bucket) heed(limit, left int, after time.Duration, now time.Time) {
 	reset := now.Add(after)
 	fresh := b.limit == 0 || reset.After(b.reset.Add(b.window/2))
@@ -67,13 +66,13 @@ func (b *bucket) heed(limit, left int, after time.Duration, now time.Time) {
 	b.window = max(b.window, after)
 }
 
-// buckets are those of a bot. Routes that Discord counts together share one.
+// buckets holds the buckets of a bot. Routes that Discord counts together share one.
 type buckets struct {
 	routes map[string]*bucket
 	named  map[string]*bucket // by Discord's name and the top-level id
 }
 
-// of is the bucket of a route.
+// of returns the bucket of a route.
 func (s *buckets) of(route string, now time.Time) *bucket {
 	b := s.routes[route]
 	if b == nil {
@@ -83,7 +82,7 @@ func (s *buckets) of(route string, now time.Time) *bucket {
 	return b
 }
 
-// name is the bucket of a route, now that Discord has named it (empty: it has not).
+// name returns the bucket of a route, now that Discord has named it (empty: it has not).
 func (s *buckets) name(route, name string, now time.Time) *bucket {
 	b := s.of(route, now)
 	if name == "" {

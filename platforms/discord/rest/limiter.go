@@ -25,13 +25,13 @@ var (
 )
 
 const (
-	// keptForShares requests of the burst are kept from requests beyond a share, and keptForOwn of it from
-	// all instances: the connector's own requests can leave whatever instances do.
+	// keptForShares is how many requests of the burst are closed to requests beyond a share; keptForOwn of these are
+	// closed to all instances, so that the connector's own requests can leave whatever instances do.
 	keptForShares = 20
 	keptForOwn    = 16
-	// maxOwnInRow of the connector's own requests leave before one of an instance that waits does.
+	// maxOwnInRow is how many of the connector's own requests leave before one of a waiting instance does.
 	maxOwnInRow = 8
-	// leastPenalty is how long a 429 that names no time counts.
+	// leastPenalty is the penalty of a 429 that names no time.
 	leastPenalty = time.Second
 	// answerReserve is the time a request must have for its answer when it leaves: without an answer the
 	// outcome would be unknown.
@@ -54,7 +54,7 @@ type limiter struct {
 	alarm    *time.Timer
 	accounts map[relay.InstanceID]*account
 	number   uint64 // of the last request of an instance
-	ownInRow int    // requests of the connector's own that left before one of an instance that waits
+	ownInRow int    // the connector's own requests that left before one of a waiting instance
 }
 
 func newLimiter() *limiter {
@@ -67,8 +67,8 @@ func newLimiter() *limiter {
 	return l
 }
 
-// waiter is a request that has not left yet. Within a bucket, and for the rate of the bot, the connector's
-// own requests go first; then instances alternate, and the requests of each keep their order.
+// waiter is a request that has not left yet. Within a bucket, and for the rate of the bot, the connector's own requests
+// go first; then instances alternate, and the requests of each keep their order.
 type waiter struct {
 	route    string
 	caller   relay.InstanceID // empty: the connector itself
@@ -78,13 +78,13 @@ type waiter struct {
 	done     chan error // capacity 1
 }
 
-// account is what an instance has had of the bot's rate.
+// account is how much of the bot's rate an instance has used.
 type account struct {
 	share ratelimit.Meter
 	last  uint64 // the number of its last request
 }
 
-// opensIn is how long a request on the route would have to wait now, at least.
+// opensIn returns how long a request on the route would have to wait at least.
 func (l *limiter) opensIn(ctx context.Context, route string) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,8 +139,8 @@ func (l *limiter) serve() {
 	l.serveLocked()
 }
 
-// serveLocked lets those leave who may, tells those who cannot in time, and sets the timer for the next one.
-// It is called whenever something changed. l.mu must be held.
+// serveLocked lets requests leave that may, refuses those that cannot leave in time, and sets the timer for the next
+// one. It is called after every change. l.mu must be held.
 func (l *limiter) serveLocked() {
 	now := time.Now()
 	l.refuseLocked(now)
@@ -161,8 +161,7 @@ func (l *limiter) serveLocked() {
 	}
 }
 
-// refuseLocked tells those who cannot leave in time, or of whose requests Discord refused too many. l.mu must
-// be held.
+// refuseLocked refuses waiters that cannot leave in time, or whose payer has had too many refusals. l.mu must be held.
 func (l *limiter) refuseLocked(now time.Time) {
 	a := make(ahead)
 	l.waiting = slices.DeleteFunc(l.waiting, func(w *waiter) bool {
@@ -176,7 +175,7 @@ func (l *limiter) refuseLocked(now time.Time) {
 	})
 }
 
-// refusalLocked is why w will not leave behind what is ahead of it; nil if it may. l.mu must be held.
+// refusalLocked returns why w will not leave behind the requests ahead of it; nil if it may. l.mu must be held.
 func (l *limiter) refusalLocked(w *waiter, a ahead, now time.Time) error {
 	no := func(until time.Time, why string, cause error) error {
 		return &httpcall.Fault{What: w.route, Sent: httpcall.Never, RetryAfter: until.Sub(now), Message: why, Cause: cause}
@@ -216,7 +215,7 @@ func (a ahead) add(w *waiter, b *bucket, now time.Time) {
 	}
 }
 
-// soonestLocked is when w could leave at the earliest behind what is ahead of it. l.mu must be held.
+// soonestLocked returns when w could leave at the earliest behind the requests ahead of it. l.mu must be held.
 func (l *limiter) soonestLocked(w *waiter, a ahead, now time.Time) time.Time {
 	b := l.buckets.of(w.route, now)
 	n := a[queued{w.caller, b}]
@@ -226,8 +225,8 @@ func (l *limiter) soonestLocked(w *waiter, a ahead, now time.Time) time.Time {
 	return ratelimit.Later(l.paceLocked(w, a[queued{w.caller, nil}], now), b.opens(n, now))
 }
 
-// nextLocked is the request that leaves now; if none can, opens is when one will, and zero if none waits.
-// l.mu must be held.
+// nextLocked returns the request that leaves now. If none can, opens is when one will; zero if none waits. l.mu must be
+// held.
 func (l *limiter) nextLocked(now time.Time) (next *waiter, opens time.Time) {
 	heads := make(map[*bucket]*waiter) // the first to leave, of each bucket
 	for _, w := range l.waiting {
@@ -273,8 +272,8 @@ func (l *limiter) rankLocked(w *waiter, shares bool, now time.Time) int {
 	return 1
 }
 
-// paceLocked is when the penalties and the rate of the bot let w leave after ahead others of the
-// same caller have, at the earliest. l.mu must be held.
+// paceLocked returns when the penalties and the rate of the bot let w leave at the earliest, after ahead other requests
+// of the same caller. l.mu must be held.
 func (l *limiter) paceLocked(w *waiter, ahead int, now time.Time) time.Time {
 	at := l.closedLocked(w.route, now)
 	if w.looks || exempt(w.route) {
@@ -291,7 +290,7 @@ func (l *limiter) paceLocked(w *waiter, ahead int, now time.Time) time.Time {
 	return ratelimit.Later(at, within)
 }
 
-// accountOf is the account of who asks; a fresh one if it has had nothing yet.
+// accountOf returns the account of who asks; a fresh one if it has had nothing yet.
 func (l *limiter) accountOf(w *waiter) *account {
 	if a := l.accounts[w.caller]; a != nil {
 		return a
@@ -334,7 +333,7 @@ func (l *limiter) takeLocked(w *waiter, now time.Time) {
 	l.accounts[w.caller] = a
 }
 
-// seen heeds the answer to a request that wait let through. A status of 0 means that none came.
+// seen learns from the answer to a request that wait let through. A status of 0 means that there was no answer.
 func (l *limiter) seen(ctx context.Context, route string, h http.Header, status int) {
 	if status == 0 {
 		return
@@ -363,21 +362,21 @@ func (l *limiter) seen(ctx context.Context, route string, h http.Header, status 
 	l.serveLocked()
 }
 
-// penaliseLocked closes what a 429 is about. l.mu must be held.
+// penaliseLocked closes the bucket, the bot or the address that a 429 names. l.mu must be held.
 func (l *limiter) penaliseLocked(b *bucket, h http.Header, scope string, now time.Time) {
 	until := now.Add(max(retryAfter(h), leastPenalty))
 	switch {
 	case isGlobal(h):
 		l.closed = ratelimit.Later(l.closed, until)
-	case scope == "" && h.Get("X-RateLimit-Bucket") == "": // not the API: what stands before it
+	case scope == "" && h.Get("X-RateLimit-Bucket") == "": // not the API, but something in front of it
 		l.banned = ratelimit.Later(l.banned, until)
 	default:
 		b.free, b.left, b.reset = false, 0, ratelimit.Later(b.reset, until)
 	}
 }
 
-// closedLocked is when the penalties on the bot and on its address end, as far as they are about the route.
-// l.mu must be held.
+// closedLocked returns when the penalties on the bot and on its address end, if they apply to the route. l.mu must be
+// held.
 func (l *limiter) closedLocked(route string, now time.Time) time.Time {
 	at := ratelimit.Later(now, l.banned)
 	if !exempt(route) {
@@ -401,7 +400,7 @@ func isGlobal(h http.Header) bool {
 	return h.Get("X-RateLimit-Global") == "true" || h.Get("X-RateLimit-Scope") == "global"
 }
 
-// retryAfter is how long a 429 asks to be left alone; 0 when it does not say.
+// retryAfter returns how long a 429 asks us to wait; 0 if it does not say.
 func retryAfter(h http.Header) time.Duration {
 	d, _ := httpcall.Seconds(h.Get("Retry-After"))
 	after, _ := httpcall.Seconds(h.Get("X-RateLimit-Reset-After"))

@@ -15,29 +15,29 @@ import (
 )
 
 const (
-	// maxRefused is how many requests Discord may refuse in ten minutes before we refuse them
-	// ourselves. At 10,000 it bans the address, on which other programs may run.
+	// maxRefused is how many requests Discord may refuse in ten minutes before we refuse them ourselves. At 10,000 it
+	// bans the address, which other programs may share.
 	maxRefused = 5000
-	// maxRefusedEach is how many of them one payer may cause, and maxRefusedInstances how many all instances
-	// together may: the rest is for the connector's own requests.
+	// maxRefusedEach is how many of them one payer may cause, and maxRefusedInstances how many all instances together
+	// may cause; the rest is for the connector's own requests.
 	maxRefusedEach      = maxRefused / 10
 	maxRefusedInstances = maxRefused * 3 / 4
-	// refusedMinutes is how many minutes are counted together: ten, and the one that has begun.
+	// refusedMinutes is how many minutes are counted together: ten, and the current one.
 	refusedMinutes = 11
 	// maxNoes bounds the refusals remembered; when they are too many they are forgotten.
 	maxNoes = 2000
-	// noFor is how long a refused request is remembered.
+	// noFor is how long a refusal is remembered.
 	noFor = 30 * time.Second
-	// TokenFor is how long Discord takes answers through an interaction's token
+	// TokenFor is how long an interaction's token is valid
 	// (https://docs.discord.com/developers/interactions/receiving-and-responding).
 	TokenFor = 15 * time.Minute
 )
 
-// ErrOverspent: too much of what this payer asked for was refused.
+// ErrOverspent: Discord refused too many requests of this payer.
 var ErrOverspent = errors.New("too many of these requests were refused")
 
-// payer is who answers for a refused request: the instance that asked for it, or else the channel or guild
-// the connector asked about. The zero payer has no bound of its own.
+// payer is charged for a refused request: the instance that asked for it, or else the channel or guild about which the
+// connector asked. The zero payer has no limit of its own.
 type payer struct {
 	instance relay.InstanceID
 	place    string
@@ -50,12 +50,12 @@ func payerOf(caller relay.InstanceID, route string) payer {
 	return payer{place: topLevel(route)}
 }
 
-// refusals are how many requests Discord refused of late. They are guarded by the limiter's lock.
+// refusals counts the requests that Discord refused lately. The limiter's lock guards it.
 type refusals struct {
 	minutes [refusedMinutes]tally
 }
 
-// tally is what was refused in one minute.
+// tally counts the refusals of one minute.
 type tally struct {
 	minute    int64 // since 1970
 	all       int
@@ -63,8 +63,8 @@ type tally struct {
 	by        map[payer]int
 }
 
-// count counts what Discord counts as an invalid request, and a 404 too: a loop may ask for ever for what is
-// not there.
+// count counts what Discord counts as an invalid request, and also a 404: a loop may ask for ever for something that
+// does not exist.
 func (r *refusals) count(p payer, status int, now time.Time) {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests:
@@ -83,7 +83,7 @@ func (r *refusals) count(p payer, status int, now time.Time) {
 	}
 }
 
-// closed is until when nothing of p may leave (zero: it may), and whether that is so for everybody.
+// closed returns until when no request of p may leave (zero: it may), and whether that holds for everybody.
 func (r *refusals) closed(p payer, now time.Time) (until time.Time, everybody bool) {
 	if until = r.until(maxRefused, now, func(t *tally) int { return t.all }); !until.IsZero() {
 		return until, true
@@ -97,7 +97,7 @@ func (r *refusals) closed(p payer, now time.Time) (until time.Time, everybody bo
 	return until, false
 }
 
-// until is when the sum of the last minutes falls below most; the zero time if it is below.
+// until returns when the sum of the last minutes falls below most; the zero time if it is below.
 func (r *refusals) until(most int, now time.Time, of func(*tally) int) time.Time {
 	minute, sum := now.Unix()/60, 0
 	for m := minute; m > minute-refusedMinutes; m-- {
@@ -125,8 +125,8 @@ type no struct {
 	until time.Time
 }
 
-// known is a refusal remembered under one of keys; nil if there is none. To ask again would only count
-// against the bot.
+// known returns a refusal remembered under one of keys; nil if there is none. To ask again would only count against the
+// bot.
 func (n *noes) known(keys ...string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -138,7 +138,7 @@ func (n *noes) known(keys ...string) error {
 	return nil
 }
 
-// remember has known say for a while that Discord refused what key stands for.
+// remember makes known return Discord's refusal of key for a while.
 func (n *noes) remember(key string, f *httpcall.Fault, while time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -150,8 +150,8 @@ func (n *noes) remember(key string, f *httpcall.Fault, while time.Duration) {
 	n.by[key] = no{f, now.Add(while)}
 }
 
-// staysNo reports whether f is a refusal that would come again: that there is no such message, channel or
-// guild, or, to a question, that the bot may not know. What is said through a web hook may not be true yet.
+// staysNo reports whether f is a refusal that would be repeated: the message, channel or guild does not exist or, to a
+// question, the bot may not know. A refusal through a web hook may be premature, so it does not count.
 func staysNo(method, path string, f *httpcall.Fault) bool {
 	if f.Sent != httpcall.Refused || strings.HasPrefix(path, "/webhooks/") {
 		return false

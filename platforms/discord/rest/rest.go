@@ -1,12 +1,12 @@
-// Package rest is Discord's REST API for one bot: it carries out requests, keeps them to the rates
-// Discord names in its answers, shares those rates out among the instances that ask, and declines what
-// Discord would refuse once more. Endpoints are discordgo's; the HTTP client and the limiter are its own,
-// because the library's sleep while they hold a lock, heed no context, and repeat what they should not.
+// Package rest is Discord's REST API for one bot. It sends requests, keeps them to the rates that Discord names in its
+// answers, shares those rates among the instances, and declines requests that Discord would only refuse again. The
+// endpoints are discordgo's. The HTTP client and the limiter are its own, because the library's sleep while they hold a
+// lock, ignore contexts, and repeat requests that must not be repeated.
 //
 // Invariants:
 //
 //  1. Every error is an *httpcall.Fault, free of the bot's token and of an interaction's token in the path.
-//  2. Whoever cannot leave before their deadline is told so as soon as that is certain, and takes nothing.
+//  2. A request that cannot leave before its deadline is refused as soon as that is certain, and uses up nothing.
 //  3. Fewer than maxRefused requests in ten minutes are refused, however they come.
 package rest
 
@@ -25,7 +25,7 @@ import (
 
 const (
 	defaultBase = "https://discord.com/api"
-	// APIVersion is that of the REST API and of the gateway. The library's is an older one.
+	// APIVersion is the version of the REST API and of the gateway. The library's is older.
 	APIVersion = "10"
 	// UserAgent is in the form Discord asks for.
 	UserAgent = "DiscordBot (https://github.com/hermes-connector/hermes-connector, 1)"
@@ -66,10 +66,10 @@ func (c *Client) CloseIdle() {
 	c.Direct.HTTP.CloseIdleConnections()
 }
 
-// Clock is what Discord's clock shows now, to about a second; zero: it has not answered since then.
+// Clock returns Discord's time now, to about a second; zero: Discord has not answered since then.
 func (c *Client) Clock(since time.Time) time.Time { return c.calls.Clock(since) }
 
-// Afresh is c for questions of which a remembered refusal is no answer.
+// Afresh returns c for questions that a remembered refusal must not answer.
 func (c *Client) Afresh() Afresh { return Afresh{c} }
 
 // Afresh is a Client that forgets; see there.
@@ -117,12 +117,12 @@ func (c *Client) WaitOpen(ctx context.Context, method, endpoint string) error {
 	return c.limiter.wait(ctx, RouteOf(method, endpoint), true)
 }
 
-// OpensIn is how long a request would have to wait now, at least.
+// OpensIn returns how long a request would have to wait at least.
 func (c *Client) OpensIn(ctx context.Context, method, endpoint string) time.Duration {
 	return c.limiter.opensIn(ctx, RouteOf(method, endpoint))
 }
 
-// Bury has Do decline everything that uses the token of a web hook, since Discord refused that token with f.
+// Bury makes Do decline every request with the token of a web hook, because Discord refused that token with f.
 func (c *Client) Bury(endpoint string, f *httpcall.Fault) {
 	c.noes.remember(topLevel(RouteOf("", endpoint)), f, TokenFor)
 }
@@ -189,11 +189,11 @@ func withBody(ctx context.Context, method, url string, body any) (*http.Request,
 	return req, err
 }
 
-// Places are where in a request's body Discord found fault: keys of an object, or indexes of a list. They
+// Places are the parts of a request's body in which Discord found faults: keys of an object, or indexes of a list. They
 // are a Fault's Detail.
 type Places map[string]struct{}
 
-// refused is the error in an answer.
+// refused returns the error in an answer.
 func refused(route string, a httpcall.Answer, scrub func(string) string) *httpcall.Fault {
 	var body struct {
 		Code       int             `json:"code"`
@@ -203,7 +203,7 @@ func refused(route string, a httpcall.Answer, scrub func(string) string) *httpca
 		Errors     json.RawMessage `json:"errors"` // by where in the request's body
 	}
 	f := &httpcall.Fault{What: route, Status: a.Status, Message: httpcall.NoAnswer}
-	if json.Unmarshal(a.Body, &body) == nil && (body.Message != "" || body.Code != 0) { // else it is the word of a proxy, or of a page to log in at
+	if json.Unmarshal(a.Body, &body) == nil && (body.Message != "" || body.Code != 0) { // otherwise the answer is from a proxy or a login page
 		f.Code, f.Message = body.Code, scrub(body.Message)
 		var at Places
 		if json.Unmarshal(body.Errors, &at) == nil {

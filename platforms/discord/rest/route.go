@@ -10,8 +10,8 @@ import (
 	"github.com/bwmarrin/discordgo"
 )
 
-// RouteOf is the route of a request: its method, and its path without ids except the one by which Discord
-// tells limits apart. A web hook's token counts as such an id; a hash of it stands for it.
+// RouteOf returns the route of a request: its method, and its path without ids, except the one by which Discord
+// distinguishes limits. A web hook's token counts as such an id; a hash stands for it.
 func RouteOf(method, endpoint string) string {
 	path, _, _ := strings.Cut(pathOf(endpoint), "?")
 	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
@@ -38,8 +38,8 @@ func exempt(route string) bool {
 	return strings.HasPrefix(path, "/webhooks/")
 }
 
-// topLevel is the part of a route by which Discord tells limits apart: a channel, a guild, or a web
-// hook with its token.
+// topLevel returns the part of a route by which Discord tells limits apart: a channel, a guild, or a web hook with its
+// token.
 func topLevel(route string) string {
 	_, path, _ := strings.Cut(route, " ")
 	segments := strings.Split(strings.Trim(path, "/"), "/")
@@ -53,12 +53,12 @@ func topLevel(route string) string {
 	return strings.Join(segments[:min(n, len(segments))], "/")
 }
 
-// pathOf is where an endpoint of the library's is, behind the version.
+// pathOf returns the path of a library endpoint behind the version.
 func pathOf(endpoint string) string {
 	return "/" + strings.TrimPrefix(strings.TrimPrefix(endpoint, discordgo.EndpointAPI), "/")
 }
 
-// secretsIn are the spellings of the interaction's token in a path, if it has one.
+// secretsIn returns the spellings of the interaction's token in a path, if it has one.
 func secretsIn(path string) []string {
 	segments := strings.Split(path, "/")
 	if len(segments) < 4 || segments[1] != "webhooks" && segments[1] != "interactions" {

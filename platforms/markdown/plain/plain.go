@@ -1,5 +1,5 @@
-// Package plain renders CommonMark for networks that show plain text only, and cuts what came out into
-// messages. Formats are left out, addresses stand behind what they belong to.
+// Package plain renders CommonMark for networks that show plain text only, and cuts the result into messages. It leaves
+// out formats, and puts addresses behind their words.
 package plain
 
 import (
@@ -23,8 +23,8 @@ var form = markdown.Form{
 	Marker: markdown.Bulleted("- "),
 }
 
-// Parts are the messages that source makes: each at most limit long, where size says how much a character
-// takes. Errors: ErrEmpty, ErrTooLong.
+// Parts returns the messages that source makes: each at most limit long, where size says how much a character takes.
+// Errors: ErrEmpty, ErrTooLong.
 func Parts(source string, limit int, size func(rune) int) (parts []string, err error) {
 	if markdown.TooLong(source) {
 		return nil, ErrTooLong
@@ -41,7 +41,7 @@ func Parts(source string, limit int, size func(rune) int) (parts []string, err e
 	return parts, nil
 }
 
-// Render is source as plain text. What would leave nothing to read stands as it was written.
+// Render returns source as plain text. Text that would come out empty stays as written.
 func Render(source string) string {
 	r := renderer{markdown.NewWriter(source, &form, markdown.Bounds{})}
 	if out := r.Document(r); strings.TrimSpace(out) != "" {

@@ -20,11 +20,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
-// maxDepth is how deep elements nest. Clients need not show more than a hundred levels (client-server API, m.room.message).
+// maxDepth is how deep elements nest. Clients need not show more than a hundred levels (client-server API,
+// m.room.message).
 const maxDepth = 90
 
-// form writes CommonMark with GitHub's tables, strikethrough, bare links and task lists. What Matrix has no tag for, or
-// clients drop for safety (raw HTML, pictures of the web, addresses of strange schemes), becomes text or a link.
+// form writes CommonMark with GitHub's tables, strikethrough, bare links and task lists. Markup for which Matrix has no
+// tag, or that clients drop for safety (raw HTML, pictures of the web, addresses of strange schemes), becomes text or a
+// link.
 var form = goldmark.New(
 	goldmark.WithExtensions(
 		markdown.Tables{}, extension.Strikethrough, extension.Linkify, extension.TaskList,
@@ -38,7 +40,7 @@ var form = goldmark.New(
 	),
 )
 
-// HTML is a clean text's formatted body; empty if that would say no more than the text itself.
+// HTML returns the formatted body of a clean text; empty if it would say no more than the text itself.
 func HTML(source string) string {
 	src := []byte(source)
 	doc := form.Parser().Parse(text.NewReader(src))
@@ -60,7 +62,7 @@ func HTML(source string) string {
 	return body
 }
 
-// depth is how deep n's children nest.
+// depth returns how deep n's children nest.
 func depth(n ast.Node) int {
 	deepest, now := 0, 0
 	_ = ast.Walk(n, func(_ ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -114,7 +116,7 @@ func (writer) link(out util.BufWriter, _ []byte, node ast.Node, entering bool) (
 	return ast.WalkContinue, nil
 }
 
-// image is a link: clients show pictures of Matrix's own media only.
+// image returns a link: clients show pictures of Matrix's own media only.
 func (writer) image(out util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	n := node.(*ast.Image)
 	anchor(out, n.Destination, entering)

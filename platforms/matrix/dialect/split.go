@@ -8,11 +8,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
-// MaxText is how many characters one message has: what the gateways' own adapter writes at most. An event takes far more
-// bytes, and with it the text once more as HTML.
+// MaxText is the most characters that one message has, the limit of the gateways' own Matrix adapter. An event has room
+// for far more, even with the text a second time as HTML.
 const MaxText = 4000
 
-// Clean makes source what the parser wants and JSON takes: without NUL.
+// Clean prepares source for the parser and for JSON: it removes NUL characters, too.
 func Clean(source string) string { return strings.ReplaceAll(markdown.Clean(source), "\x00", "\uFFFD") }
 
 // Split cuts markdown into parts of at most limit characters. A code block that is cut ends with its part and begins again
@@ -34,8 +34,8 @@ func Split(source string, limit int) (parts []string) {
 	return parts
 }
 
-// blocks are the fenced code blocks of source, by their places in characters. Of those whose fences would take half a part
-// there are none.
+// blocks returns the fenced code blocks of source, with their positions in characters. It leaves out a block whose
+// fences would fill half a part.
 func blocks(source string, limit int) (out []markdown.CodeBlock) {
 	at := 0
 	var open *markdown.CodeBlock
@@ -52,14 +52,14 @@ func blocks(source string, limit int) (out []markdown.CodeBlock) {
 		}
 		at += length
 	}
-	if open != nil { // nobody closed it: the end of the text does
+	if open != nil { // no fence closed the block: it ends with the text
 		open.To, open.End = at, at
 		out = append(out, *open)
 	}
 	return out
 }
 
-// fenceOf is the fence that a line without blanks around it begins with; empty: none.
+// fenceOf returns the fence with which a trimmed line begins; empty if it begins with none.
 func fenceOf(line string) string {
 	for _, mark := range []string{"`", "~"} {
 		n := len(line) - len(strings.TrimLeft(line, mark))

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// MaxText is how many characters a message has here. Slack takes 40,000, and shows more than this badly.
+	// MaxText is how many characters a message may have. Slack accepts 40,000, but shows long messages badly.
 	MaxText = 4000
-	// MaxSection is how many Slack takes in one section, which a message with buttons is made of.
+	// MaxSection is how many characters Slack accepts in a section, of which a message with buttons is made.
 	MaxSection = 3000
 )
 
@@ -22,17 +22,17 @@ const (
 	joint = "\u200b"
 )
 
-// Clean makes source what the parser wants and Slack takes: without NUL.
+// Clean prepares source for the parser and for Slack: it removes NUL characters, too.
 func Clean(source string) string {
 	return strings.ReplaceAll(markdown.Clean(source), "\x00", "\uFFFD")
 }
 
 var entities = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// Escape is s so that Slack shows it to the letter, but for the marks of formats.
+// Escape escapes s, so that Slack shows it literally except for the marks of formats.
 func Escape(s string) string { return entities.Replace(s) }
 
-// literal is plain text of which nothing may count as markup: neither fences, nor what looks like a format or a quotation.
+// literal escapes plain text, so that nothing in it counts as markup: no fences, formats or quotations.
 func literal(s string) string {
 	s = withoutFences(Escape(s))
 	s = pair.ReplaceAllStringFunc(s, func(m string) string {
@@ -43,14 +43,15 @@ func literal(s string) string {
 }
 
 var (
-	// pair begins where Slack would take a mark for the beginning of a format, if the same one stands behind it on the line.
+	// pair matches where Slack would take a mark for the beginning of a format, because the same mark stands again
+	// later on the line.
 	pair = regexp.MustCompile("(?:^|[^\\pL\\pN*_~`])(?:\\*[^\\s*][^\n*]*\\*|_[^\\s_][^\n_]*_|~[^\\s~][^\n~]*~|`[^\\s`][^\n`]*`)")
 	// quoted is a mark that makes a quotation of its line. Slack takes the entity for one, too.
 	quoted    = regexp.MustCompile(`(?m)^(&gt;)`)
 	longTicks = regexp.MustCompile("`{3,}")
 )
 
-// withoutFences parts runs of backticks, so that none makes a code block.
+// withoutFences breaks up runs of backticks, so that none makes a code block.
 func withoutFences(s string) string {
 	return longTicks.ReplaceAllStringFunc(s, func(run string) string {
 		return strings.TrimSuffix(strings.ReplaceAll(run, "``", "``"+joint), joint)

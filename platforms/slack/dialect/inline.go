@@ -22,7 +22,7 @@ const (
 	mono   = '`'
 )
 
-// inlines is what stands within the lines of n, within the formats around.
+// inlines renders the inline nodes of n, within the formats around.
 func inlines(source []byte, n ast.Node, around ...byte) string {
 	l := line{source: source}
 	l.children(n, around)
@@ -37,10 +37,10 @@ type line struct {
 	open   []byte // the formats that were begun, outermost first
 	blanks string // not written yet: they belong behind the ends of formats
 	ended  bool   // a format has just ended
-	label  bool   // within the words of a link, which have no formats
+	label  bool   // in the text of a link, which has no formats
 }
 
-// text writes s, of which nothing is markup but what was made so, within formats.
+// text writes s within formats. Its only markup is that of the formats.
 func (l *line) text(s string, formats []byte) {
 	for s != "" {
 		end := strings.IndexFunc(s, unicode.IsSpace)
@@ -148,7 +148,7 @@ func (l *line) format(n ast.Node, mark byte, formats []byte) {
 	l.children(n, formats)
 }
 
-// code writes a code span. One with a backtick in it cannot be one in Slack, and is text.
+// code writes a code span. Slack has no code span with a backtick in it, so that one is written as text.
 func (l *line) code(n *ast.CodeSpan, formats []byte) {
 	var s strings.Builder
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
@@ -164,7 +164,7 @@ func (l *line) code(n *ast.CodeSpan, formats []byte) {
 		l.text(words, formats)
 	default:
 		l.word(Escape(trimmed), append(slices.Clip(formats), mono))
-		l.close(len(formats)) // the next one is one of its own
+		l.close(len(formats)) // the next span is a separate one
 	}
 }
 
@@ -208,13 +208,13 @@ func (l *line) address(target, words string, formats []byte) {
 	l.text(literal(words), formats)
 }
 
-// inTarget is what ends an address of Slack's.
+// inTarget escapes characters that end an address in Slack.
 var inTarget = strings.NewReplacer("&", "&amp;", "<", "%3C", ">", "%3E", "|", "%7C", " ", "%20", "\n", "%0A")
 
 // maxLink is the longest link: none is cut in two.
 const maxLink = MaxSection / 2
 
-// reference is a link of Slack's, or empty if Slack makes none of target; words are escaped, or empty.
+// reference returns a Slack link, or "" if Slack makes no link of target. words are escaped, or empty.
 func reference(target, words string) string {
 	if !linkable(target) {
 		return ""

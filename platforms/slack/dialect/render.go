@@ -2,8 +2,8 @@
 //
 // Invariants:
 //
-//  1. What comes out addresses nobody: each "<" begins a link of http, https or mailto, and each other one, each ">" but
-//     a quotation's and each "&" is an entity. That holds for each part, too.
+//  1. The output addresses nobody: each "<" begins a link of http, https or mailto, and every other "<", every "&", and
+//     every ">" except a quotation's is an entity. This also holds for each part.
 //  2. Nothing that was said is lost.
 package dialect
 
@@ -39,10 +39,10 @@ var form = markdown.Form{
 	},
 }
 
-// Render turns clean CommonMark into mrkdwn. What would come to nothing stands as it was written.
+// Render turns clean CommonMark into mrkdwn. Text that would come out empty stays as written.
 func Render(source string) string { return renderWithin(source, markdown.Bounds{}) }
 
-// renderWithin is Render with no more of source parsed at once than b allows.
+// renderWithin is Render, but parses no more of source at once than b allows.
 func renderWithin(source string, b markdown.Bounds) string {
 	r := renderer{markdown.NewWriter(source, &form, b)}
 	if out := r.Document(r); strings.TrimSpace(strings.ReplaceAll(out, joint, "")) != "" {
@@ -57,7 +57,7 @@ type renderer struct{ *markdown.Writer }
 // Inlines implements markdown.Dialect.
 func (r renderer) Inlines(n ast.Node) { r.Write(inlines(r.Source, n)) }
 
-// Heading implements markdown.Dialect. Slack has none: they are bold.
+// Heading implements markdown.Dialect. Slack has no headings: they become bold.
 func (r renderer) Heading(n *ast.Heading) { r.Write(inlines(r.Source, n, bold)) }
 
 // Quote implements markdown.Dialect. Slack quotes whole lines, and has no quotation inside another: there the marks are text.

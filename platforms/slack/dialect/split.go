@@ -8,8 +8,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
-// Split cuts mrkdwn that Render made into parts of at most limit characters. A code block that is cut ends with its part
-// and begins again with the next; so does a quotation. Only blanks are lost, at the cuts.
+// Split cuts mrkdwn from Render into parts of at most limit characters. If a cut falls into a code block or a
+// quotation, it is closed at the end of the part and opened again in the next. Only blanks are lost, at the cuts.
 func Split(text string, limit int) []string {
 	s := splitter{markdown.Runes(text, limit)}
 	s.Blocks = codeBlocks(text)
@@ -45,7 +45,7 @@ func codeBlocks(text string) (blocks []markdown.CodeBlock) {
 	return blocks
 }
 
-// quote is the mark that a part needs which begins at start, within a line of a quotation; empty: none.
+// quote returns the mark of quotation that a part needs if it begins at start, within a quoted line; empty: none.
 func (s *splitter) quote(start int) string {
 	if s.CodeAt(start) != nil {
 		return ""
@@ -63,7 +63,7 @@ func (s *splitter) quote(start int) string {
 // Reach implements markdown.Cuts.
 func (s *splitter) Reach(start int) int { return s.Splitter.Reach(start) - len(s.quote(start)) }
 
-// inline finds what must not be cut: links and entities first, then formats.
+// inline finds stretches that must not be cut: links and entities first, then formats.
 var inline = regexp.MustCompile("<[^>\n]*>|&[a-z]+;|`[^`\n]+`|\\*[^*\n]+\\*|_[^_\n]+_|~[^~\n]+~")
 
 // Words implements markdown.Cuts.
@@ -72,7 +72,7 @@ func (s *splitter) Words(start, end int) func(int) bool {
 	return func(i int) bool { return !whole.Torn(i) }
 }
 
-// Letters implements markdown.Cuts: an entity stays whole, and so does a link.
+// Letters implements markdown.Cuts: an entity stays whole, and a link does, too.
 func (s *splitter) Letters(start, i int) bool {
 	within := true // no entity has ended between j and i
 	for j := i - 1; j >= max(start, i-maxLink); j-- {

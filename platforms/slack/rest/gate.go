@@ -11,7 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// The methods that are called here.
+// The methods of Slack's API that the connector calls.
 const (
 	PostMessage    = "chat.postMessage"
 	Update         = "chat.update"
@@ -33,18 +33,18 @@ const (
 	OpenSocket     = "apps.connections.open"
 )
 
-// PerMinute is how often methods may be called; what is not in it, as often as one likes.
+// PerMinute is how often each method may be called in a minute. A method that is not in it has no limit.
 type PerMinute map[string]int
 
-// Slack is how often an app may call a method in one workspace, by Slack's page "Rate limits": tier 2 is 20, 3 is 50, 4
-// is 100. What is not here has a rate of another kind (PostMessage: one a second and channel, which package sender keeps),
-// or is called seldom.
+// Slack holds Slack's limits for an app in one workspace, from its page "Rate limits": 20 a minute in tier 2, 50 in
+// tier 3, 100 in tier 4. A method that is not here has another kind of limit (PostMessage: one a second in a channel,
+// which package sender keeps), or is called seldom.
 var Slack = PerMinute{
 	Update: 50, Delete: 50, AddReaction: 50, RemoveReaction: 20, ChannelInfo: 50, ChannelHistory: 50, ThreadReplies: 50,
 	JoinedChannels: 50, ChannelMembers: 100, UserInfo: 100, FileInfo: 100, UploadURL: 100, CompleteUpload: 100, SetStatus: 600,
 }
 
-// rates let no more than n pass in any minute, a fifth of them at once. Half of that each instance has for certain.
+// rates allow n calls in any minute, a fifth of them at once. Each instance is sure of half of that.
 func rates(n int) ratelimit.Rates {
 	if n == 0 {
 		return ratelimit.Rates{}
@@ -57,7 +57,8 @@ func rates(n int) ratelimit.Rates {
 	}
 }
 
-// gates keep methods from being called too often. A penalty of a method is one of the whole app: that is how Slack counts.
+// gates keep methods from being called too often. A penalty for a method holds for the whole app, because Slack counts
+// by app.
 type gates struct {
 	rates PerMinute // set once
 
@@ -79,15 +80,16 @@ func (g *gates) gate(method string) *ratelimit.Limiter {
 }
 
 const (
-	// reserve of a call's time is left to it when its gate opens late, so that its outcome is known in time.
+	// reserve is how long before a call's deadline enter stops waiting, so that a call that begins then can still end
+	// in time.
 	reserve = 3 * time.Second
-	// longestWait is that of a call without a deadline.
+	// longestWait is how long a call without a deadline waits.
 	longestWait = time.Minute
-	// leastPenalty is how long a method is left alone after a 429 that names no time.
+	// leastPenalty is how long a method is not called after a 429 that names no time.
 	leastPenalty = time.Second
 )
 
-// enter waits for the method's gate.
+// enter waits until the method may be called.
 func (g *gates) enter(ctx context.Context, method string) error {
 	patience := longestWait
 	if deadline, ok := ctx.Deadline(); ok {
@@ -101,18 +103,18 @@ func (g *gates) enter(ctx context.Context, method string) error {
 		}
 		return f
 	}
-	release() // calls of one method may be under way side by side
+	release() // calls of one method may run at the same time
 	return nil
 }
 
-// heed closes the method's gate for as long as Slack wants.
+// heed stops calls of the method for as long as Slack's error demands.
 func (g *gates) heed(method string, err error) {
 	if f := httpcall.FaultOf(err); f.Limited() && method != PostMessage {
 		g.gate(method).PenaliseBot(max(f.RetryAfter, leastPenalty))
 	}
 }
 
-// WaitOpen waits until the method could be called, for patience at most. Its error is an *relay.ActionError, not sent.
+// WaitOpen waits at most patience until the method may be called. Its error is an *relay.ActionError, not sent.
 func (g *gates) WaitOpen(ctx context.Context, method string, patience time.Duration) error {
 	return g.gate(method).WaitOpen(ctx, "", patience)
 }

@@ -39,7 +39,7 @@ func (c *Client) File(ctx context.Context, id string) (slack.File, error) {
 	return out.File, err
 }
 
-// maxPages bounds what is read of one list: two hundred thousand members.
+// maxPages is how many pages of one list are read: two hundred thousand members.
 const maxPages = 200
 
 // pages calls a method until it has no further page, and gives each page as it came.
@@ -62,7 +62,7 @@ func (c *Client) pages(ctx context.Context, method string, params url.Values) it
 	}
 }
 
-// Members are the ids of a channel's members, page by page.
+// Members returns the ids of a channel's members, page by page.
 func (c *Client) Members(ctx context.Context, channel string) iter.Seq2[[]string, error] {
 	return func(yield func([]string, error) bool) {
 		for raw, err := range c.pages(ctx, ChannelMembers, url.Values{"channel": {channel}, "limit": {"1000"}}) {
@@ -79,7 +79,8 @@ func (c *Client) Members(ctx context.Context, channel string) iter.Seq2[[]string
 	}
 }
 
-// Messages are one page of a list of messages, as they came, and the cursor of the next one; empty: there is none.
+// Messages returns one page of a list of messages, in Slack's own JSON, and the cursor of the next page; empty: there is
+// none.
 func (c *Client) Messages(ctx context.Context, method string, params url.Values) (page []json.RawMessage, next string, err error) {
 	var out struct {
 		Messages []json.RawMessage `json:"messages"`
@@ -91,8 +92,8 @@ func (c *Client) Messages(ctx context.Context, method string, params url.Values)
 	return out.Messages, out.Next.Cursor, err
 }
 
-// Message is one message of a channel, in a thread or not, as Slack gives it; nil: there is none. The type that slack-go has
-// of it would lose blocks that it does not know.
+// Message returns a message of a channel, in a thread or not, in Slack's own JSON; nil: there is none. slack-go's type
+// would lose blocks that it does not know.
 func (c *Client) Message(ctx context.Context, channel, ts string) (*Message, error) {
 	var out struct {
 		Messages []Message `json:"messages"`

@@ -1,5 +1,5 @@
-// Package rest calls Slack's Web API, and the addresses that Slack names in its answers and payloads. slack-go gives the
-// types of what comes back.
+// Package rest calls Slack's Web API, and the addresses that Slack names in its answers and payloads. slack-go provides
+// the types of the answers.
 //
 // Invariants, besides those of package platforms/httpcall:
 //
@@ -29,7 +29,7 @@ import (
 // maxAnswer bounds one answer of the API, in bytes: a thousand messages of history with their blocks.
 const maxAnswer = 32 << 20
 
-// transferTimeout bounds the way of one file up.
+// transferTimeout bounds the upload of one file.
 const transferTimeout = 5 * time.Minute
 
 // Client calls the API with one token.
@@ -54,7 +54,7 @@ func New(token relay.Secret, base string, rt http.RoundTripper, r PerMinute) *Cl
 // CloseIdle drops connections nobody uses. The client stays usable.
 func (c *Client) CloseIdle() { c.calls.HTTP.CloseIdleConnections() }
 
-// Call carries out a method, and decodes its answer into out, unless out is nil. It waits for the method's rate as long as
+// Call calls a method, and decodes its answer into out, unless out is nil. It waits for the method's rate as long as
 // ctx's deadline allows. Every error is an *httpcall.Fault, whose Message is Slack's word for it.
 func (c *Client) Call(ctx context.Context, method string, params url.Values, out any) error {
 	if err := c.enter(ctx, method); err != nil {
@@ -65,7 +65,7 @@ func (c *Client) Call(ctx context.Context, method string, params url.Values, out
 	return err
 }
 
-// call is Call at once. What there is of an answer comes with an error, too.
+// call is Call without the wait. With an error it returns as much of the answer as there is.
 func (c *Client) call(ctx context.Context, method string, params url.Values, out any) (a httpcall.Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, httpcall.Timeout)
 	defer cancel()
@@ -107,7 +107,7 @@ var (
 	}
 )
 
-// refused is the Fault of a call that Slack answered with a word.
+// refused returns the Fault of a call that Slack answered with a word.
 func (c *Client) refused(method string, a httpcall.Answer, said slack.SlackResponse, secrets ...string) *httpcall.Fault {
 	f := &httpcall.Fault{What: method, Status: a.Status, Sent: httpcall.Refused, Message: c.calls.Scrub(said.Error, secrets...)}
 	switch {
@@ -122,7 +122,7 @@ func (c *Client) refused(method string, a httpcall.Answer, said slack.SlackRespo
 	return f
 }
 
-// noAnswer is the Fault of a call that something else answered, or Slack's limits.
+// noAnswer returns the Fault of a call that something else answered, or Slack's limits.
 func noAnswer(method string, a httpcall.Answer) *httpcall.Fault {
 	f := &httpcall.Fault{What: method, Status: a.Status, Message: httpcall.NoAnswer, Sent: a.Sent}
 	if a.Status >= 300 && a.Status < 500 {
@@ -144,7 +144,7 @@ func RefusedWith(err error, words ...string) bool {
 // BadCredentials reports whether Slack refused the token itself.
 func BadCredentials(err error) bool { return RefusedWith(err, badCredentials...) }
 
-// Respond posts body, as JSON, to an address that came in a payload. Whoever has the address may do so; it is in no error.
+// Respond posts body, as JSON, to an address from a payload. Whoever has the address may do so; no error contains it.
 func (c *Client) Respond(ctx context.Context, address relay.Secret, body any) error {
 	const what = "response_url"
 	raw, err := json.Marshal(body)

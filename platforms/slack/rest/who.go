@@ -9,16 +9,16 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 )
 
-// Who is whose a token is.
+// Who is the owner of a token.
 type Who struct {
 	Team   string   `json:"team_id"`
 	User   string   `json:"user_id"`
 	Bot    string   `json:"bot_id"` // empty: the token is a person's
 	Handle string   `json:"user"`
-	Scopes []string `json:"-"` // what it may do; nil: Slack does not say
+	Scopes []string `json:"-"` // the token's permissions; nil: Slack does not say
 }
 
-// Who asks Slack whose the token is.
+// Who asks Slack for the token's owner.
 func (c *Client) Who(ctx context.Context) (w Who, err error) {
 	a, err := c.call(ctx, AuthTest, nil, &w)
 	if said := a.Header.Get("X-OAuth-Scopes"); said != "" {
@@ -29,7 +29,7 @@ func (c *Client) Who(ctx context.Context) (w Who, err error) {
 	return w, err
 }
 
-// App is the app that an integration is of.
+// App returns the app to which an integration belongs.
 func (c *Client) App(ctx context.Context, bot string) (string, error) {
 	var out struct {
 		Bot struct {
@@ -52,10 +52,10 @@ func (c *Client) Ticket(ctx context.Context) (string, error) {
 	return out.URL, err
 }
 
-// Clock is what Slack's clock shows now, to about a second; zero: it has not answered since then.
+// Clock returns Slack's time now, to about a second; zero: Slack has not answered since then.
 func (c *Client) Clock(since time.Time) time.Time { return c.calls.Clock(since) }
 
-// Joined are the ids of the channels that the bot is in.
+// Joined returns the ids of the channels that the bot is in.
 func (c *Client) Joined(ctx context.Context) (all []string, err error) {
 	params := url.Values{"types": {"public_channel,private_channel,mpim"}, "exclude_archived": {"true"}, "limit": {"200"}}
 	for raw, err := range c.pages(ctx, JoinedChannels, params) {

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// maxEnvelope is the largest message that is read, in bytes: a message of forty thousand characters with all its blocks
-	// stays far below it. maxSkipped is the largest that is skipped, and head is what is kept of that.
+	// maxEnvelope is the largest message that is read, in bytes: a message of forty thousand characters with all its
+	// blocks stays far below it. maxSkipped is the largest that is skipped, and head is how much of that is kept.
 	maxEnvelope = 4 << 20
 	maxSkipped  = 64 << 20
 	head        = 4 << 10
 	// pingEvery is how often this side asks whether the other one is still there.
 	pingEvery = 20 * time.Second
-	// quietFor is how long nothing at all may come: Slack itself asks to connect again every few hours.
+	// quietFor is how long the socket may be silent: Slack itself asks to connect again every few hours.
 	quietFor = 24 * time.Hour
-	// lingerFor is how long a socket stays after the next one stands, for what came on it to be acknowledged.
+	// lingerFor is how long a socket stays after the next one stands, so that its envelopes can still be acknowledged.
 	lingerFor = 10 * time.Second
 )
 
@@ -31,10 +31,10 @@ var (
 	errRetired  = errors.New("the next socket stands")
 )
 
-// Envelope is one thing that Slack delivers.
+// Envelope is one delivery of Slack.
 type Envelope struct {
 	ID      string
-	Type    string // what it is: see package slack
+	Type    string // the type of the payload: see package slack
 	Payload []byte // nil: it was too large to read
 	conn    *conn
 }
@@ -61,7 +61,7 @@ type conn struct {
 	err     error
 
 	// Of the goroutine that reads.
-	connections int // of the app, as the hello said; then greeted was closed
+	connections int // how many connections the app has, according to the hello; set before greeted is closed
 	leaving     bool
 
 	mu      sync.Mutex // guards the fields below
@@ -142,7 +142,7 @@ func (c *conn) retire() {
 	time.AfterFunc(lingerFor, func() { c.HangUp(errRetired) }) // after its end that does nothing
 }
 
-// stands has the socket count among those that stand, and reports whether no other one does.
+// stands counts the socket among the standing ones, and reports whether there is no other.
 func (c *conn) stands() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,7 +150,8 @@ func (c *conn) stands() bool {
 	return c.to.standing.Add(1) == 1
 }
 
-// falls has it count no more: it is over, or another one stands in its place, and what comes may come on that one alone.
+// falls makes the connection count no more: it is over, or another one has replaced it and may be the only one that
+// gets events.
 func (c *conn) falls() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

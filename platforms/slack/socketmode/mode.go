@@ -1,13 +1,13 @@
-// Package socketmode keeps an app's sockets to Slack: for each, Slack is asked for an address that opens one, once; what
-// comes on it are envelopes, which go to the Handler, and are acknowledged by it.
+// Package socketmode keeps an app's sockets to Slack. For each socket it asks Slack for an address, which works once.
+// The socket brings envelopes, which go to the Handler, and the Handler acknowledges them.
 //
-// Slack shares an app's events out among its sockets. So there is one, and two only while one takes the other's place; a
-// third one that Slack counts is another program's, which gets what was meant for this one.
+// Slack shares an app's events out among its sockets. So there is one socket, and there are two only while one replaces
+// the other. A third one in Slack's count belongs to another program, which gets events that were meant for this one.
 //
 // Invariants:
 //
-//  1. When Slack asks to connect again, the next socket stands before the old one is let go, and the old one stays until
-//     what came on it is acknowledged, or for lingerFor.
+//  1. When Slack asks to connect again, the next socket stands before the old one is released. The old one stays until
+//     its envelopes are acknowledged, or for lingerFor.
 //  2. The state is Connected only while a socket stands that Slack has greeted.
 //  3. No address of a socket is in an error or the log.
 package socketmode
@@ -38,22 +38,24 @@ const (
 	steady = time.Minute
 	// patientFailures in a row are normal; after more the state is Degraded.
 	patientFailures = 2
-	// FirstCheck is when a hello that counted somebody else's socket is checked by a new one: Slack may not have noticed
-	// the end of ours yet. If it counts one again, it is looked at from time to time, at most thirty times as late.
+	// FirstCheck is when a hello that counted a foreign socket is checked by a new socket: Slack may not have noticed
+	// the end of ours yet. If Slack counts a foreign one again, the check is repeated, at intervals of at most thirty
+	// times as long.
 	FirstCheck = time.Minute
 )
 
-// OtherProgram begins the reason of a bot whose app another program has a socket of.
+// OtherProgram is the beginning of the status of a bot whose app has a socket of another program.
 const OtherProgram = "another program has a socket of this app"
 
-// ErrFull is a Handler's error when it took an envelope and wants no more for a while.
+// ErrFull is a Handler's error if it took an envelope and wants no more for a while.
 var ErrFull = errors.New("more came than the disk takes")
 
 // Handler takes envelopes.
 type Handler interface {
 	// Relax waits until the Handler can take envelopes. It returns false when ctx ended first.
 	Relax(ctx context.Context) bool
-	// Up is called when a socket stands, before what comes on it. gap: none stood before, so that something may be missing.
+	// Up is called when a socket stands, before its envelopes. gap: there was no socket before, so events may be
+	// missing.
 	Up(gap bool) error
 	// Envelope takes one. Neither must wait; their errors end the connection.
 	Envelope(ctx context.Context, e Envelope) error
@@ -67,7 +69,7 @@ type Options struct {
 	HTTP   *http.Client // that dials
 	Plain  bool         // sockets without encryption are taken: the API is on this machine or network, without it, too
 	Wait   time.Duration
-	Check  time.Duration   // FirstCheck, but for tests
+	Check  time.Duration   // FirstCheck, except in tests
 	Retry  backoff.Backoff // between attempts
 	Status *status.Tracker
 	Log    *slog.Logger
@@ -78,8 +80,8 @@ type Options struct {
 type mode struct {
 	Options
 	wg       sync.WaitGroup
-	open     atomic.Int32 // sockets of ours
-	standing atomic.Int32 // those that Slack has greeted, but for those that are let go of
+	open     atomic.Int32 // how many sockets of ours are open
+	standing atomic.Int32 // those that Slack has greeted, without those that are being released
 
 	// Of Run's goroutine.
 	ever      bool // a socket stood
@@ -93,7 +95,7 @@ func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer m.wg.Wait()
 	defer cancel()
-	var cur *conn // the one that stands; nil: none
+	var cur *conn // the present one; nil: none
 	for ctx.Err() == nil {
 		if cur == nil && !m.Relax(ctx) {
 			return nil
@@ -192,7 +194,7 @@ func (m *mode) stands(c *conn) {
 	}
 }
 
-// check is when a new socket is to show whether another program still has one; never when nothing hints at that.
+// check returns when a new socket is to show whether another program still has one; nil if nothing hints at that.
 func (m *mode) check() <-chan time.Time {
 	if m.suspicion == 0 {
 		return nil
@@ -245,7 +247,7 @@ func (m *mode) trouble(ctx context.Context, err error, cur *conn) error {
 	return nil
 }
 
-// words are err without the reason of a close, which are Slack's words.
+// words returns the text of err without the reason for a close, which is Slack's text.
 func words(err error) string {
 	var ce websocket.CloseError
 	if errors.As(err, &ce) {

@@ -13,15 +13,15 @@ const (
 	kindDisconnect = "disconnect"
 )
 
-// reasonDisabled is why Slack disconnects an app whose owner switched Socket Mode off. After any other reason the next
-// socket works.
+// reasonDisabled is the reason with which Slack disconnects an app whose owner switched Socket Mode off. After any
+// other reason the next socket works.
 const reasonDisabled = "link_disabled"
 
-// said is one message of Slack's.
+// said is a message from Slack.
 type said struct {
 	Type string `json:"type"`
 	// Of a hello.
-	Connections int `json:"num_connections"` // of the app, this one among them
+	Connections int `json:"num_connections"` // how many connections the app has, including this one
 	// Of a disconnect.
 	Reason string `json:"reason"`
 	// Of an envelope.
@@ -40,7 +40,7 @@ func decode(raw []byte) (said, error) {
 	return s, nil
 }
 
-// ack is what Slack wants to hear about an envelope.
+// ack acknowledges an envelope.
 type ack struct {
 	ID string `json:"envelope_id"`
 }

@@ -106,13 +106,13 @@ func (r *renderer) link(n ast.Node, destination []byte) {
 	}
 }
 
-// shown is a link target as people read it. A mail address goes without its scheme: Telegram finds the address in the
-// text, and would take a mailto link for a web address.
+// shown returns a link target as people read it. A mail address goes without its scheme: Telegram finds the address in
+// the text, and would take a mailto link for a web address.
 func shown(destination []byte) string {
 	return strings.TrimPrefix(markdown.Address(destination), "mailto:")
 }
 
-// linkable reports whether Telegram takes target for a text_link: only web links, whose host has a dot, and tg links.
+// linkable reports whether Telegram accepts target for a text_link: only web links, whose host has a dot, and tg links.
 // For one bad link it refuses the whole message.
 func linkable(target string) bool {
 	u, err := url.Parse(target)
@@ -166,7 +166,7 @@ func (*spoiler) Kind() ast.NodeKind { return kindSpoiler }
 
 func (n *spoiler) Dump(source []byte, level int) { ast.DumpHelper(n, source, level, nil, nil) }
 
-// spoilerParser finds the bars. It follows the rules of emphasis, so "a || b" is none.
+// spoilerParser finds the bars. It follows the rules of emphasis, so "a || b" is not a spoiler.
 type spoilerParser struct{}
 
 func (spoilerParser) Trigger() []byte { return []byte{'|'} }

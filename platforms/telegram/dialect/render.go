@@ -28,7 +28,8 @@ var form = markdown.Form{
 	},
 }
 
-// Render turns clean markdown into text and entities. What is no markdown, or would come to nothing, stays as it is.
+// Render turns clean markdown into text and entities. Text that is not markdown, or would come out empty, stays as it
+// is.
 func Render(source string) Rich { return renderWithin(source, markdown.Bounds{}) }
 
 // renderWithin is Render in pieces within b.
@@ -50,7 +51,7 @@ func Plain(source string) Rich {
 type renderer struct {
 	*markdown.Writer
 
-	open     map[string]int // formats around what is written now, by type
+	open     map[string]int // the formats around the current text, by type
 	entities []Style        // in tree order; tidied at the end
 }
 

@@ -112,7 +112,7 @@ func blank(text []uint16) bool {
 	return !slices.ContainsFunc(text, func(u uint16) bool { return !markdown.IsSpace(u) })
 }
 
-// Units is the length of s in UTF-16 units.
+// Units returns the length of s in UTF-16 units.
 func Units(s string) int {
 	n := 0
 	for _, r := range s {
@@ -130,7 +130,7 @@ func Encode(s string) []uint16 {
 	return units
 }
 
-// Decode is the text of UTF-16 units.
+// Decode returns the text of UTF-16 units.
 func Decode(units []uint16) string {
 	var out strings.Builder
 	out.Grow(len(units))
@@ -147,7 +147,7 @@ func Decode(units []uint16) string {
 	return out.String()
 }
 
-// SourceAt is the byte of source from which on everything after unit at was made. If a line of the source begins
+// SourceAt returns the byte of source from which on everything after unit at was made. If a line of the source begins
 // there, the line's markup is included.
 func (r Rich) SourceAt(source string, at int) int {
 	i, found := slices.BinarySearchFunc(r.marks, at, func(m markdown.Mark, at int) int { return cmp.Compare(m.At, at) })

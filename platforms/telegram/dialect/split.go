@@ -2,8 +2,8 @@ package dialect
 
 import "github.com/hermes-connector/hermes-connector/platforms/markdown"
 
-// What one message may have: its length after formatting, in UTF-16 units, and its entities, of which Telegram drops
-// any further ones.
+// The limits of one message: its length after formatting, in UTF-16 units, and its entities; Telegram drops further
+// ones.
 const (
 	MaxText     = 4096
 	MaxEntities = 100
@@ -40,7 +40,7 @@ type splitter struct {
 	entities []Style
 }
 
-// part is the text from start to end with the formats over it.
+// part returns the text from start to end with the formats over it.
 func (s *splitter) part(start, end int) Part {
 	for end > start && markdown.IsSpace(s.Text[end-1]) {
 		end--

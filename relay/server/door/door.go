@@ -1,5 +1,5 @@
-// Package door is where the requests of a server come from: a listener of its own, or a share of one behind which several
-// servers stand, which come and go while it listens.
+// Package door is where a server's requests come from: a listener of its own, or a share of a listener that several
+// servers use, which come and go while it listens.
 package door
 
 import (
@@ -24,16 +24,17 @@ const (
 
 // Door lets requests in to one handler at a time.
 type Door interface {
-	// Serve has h answer until Shutdown or Close, and returns http.ErrServerClosed then. refused is called for each connection
-	// that was turned away.
+	// Serve lets h answer until Shutdown or Close, and then returns http.ErrServerClosed. refused is called for each
+	// connection that was refused.
 	Serve(h http.Handler, refused func()) error
 	// Shutdown lets nothing further in, and waits for the requests under way until ctx ends.
 	Shutdown(ctx context.Context) error
-	// Close ends what is under way.
+	// Close ends the requests under way.
 	Close() error
 }
 
-// Run has h answer at d until ctx ends, and returns nil then; an error of the door ends it too. All requests end with ctx.
+// Run lets h answer at d until ctx ends, and then returns nil; an error of the door ends it too. All requests end with
+// ctx.
 func Run(ctx context.Context, d Door, h http.Handler, refused func()) error {
 	ended := make(chan error, 1) // holds Serve's result, so that its goroutine never waits
 	go func() {
@@ -65,13 +66,13 @@ type own struct {
 	over func(refused func()) net.Listener
 }
 
-// Own is the door at l, which it closes, for srv's settings.
+// Own returns the door at l, which it closes, for srv's settings.
 func Own(l net.Listener, srv *http.Server) Door {
 	return own{srv, func(func()) net.Listener { return l }}
 }
 
-// Strangers is the door at l, which it closes, for whoever calls: it bounds their connections and headers. certificates is
-// nil for plain http.
+// Strangers makes a door of l, which the door closes, for any caller: it bounds connections and headers. certificates
+// is nil for plain http.
 func Strangers(l net.Listener, proxies routes.Proxies, certificates *tls.Config, log *slog.Logger) Door {
 	return own{
 		&http.Server{

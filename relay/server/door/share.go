@@ -7,23 +7,24 @@ import (
 	"time"
 )
 
-// Share is what servers that come and go have of a listener: who serves answers what is given to it. Make one with NewShare.
+// Share is a listener's part for servers that come and go: the server that serves now answers its requests. Make one
+// with NewShare.
 type Share struct {
 	otherwise http.Handler
 
 	mu  sync.Mutex // guards the fields below, and those of all turns
-	now *turn      // of who serves; nil: nobody does
+	now *turn      // the present server's turn; nil: nobody serves
 }
 
 // NewShare makes a share, which otherwise answers for as long as nobody serves.
 func NewShare(otherwise http.Handler) *Share { return &Share{otherwise: otherwise} }
 
-// Turn is a door at the share. Of several, one serves at a time.
+// Turn returns a door at the share. Of several, one serves at a time.
 func (s *Share) Turn() Door {
 	return &turn{of: s, under: make(map[*request]func()), over: make(chan struct{}), idle: make(chan struct{})}
 }
 
-// ServeHTTP answers what came at the listener.
+// ServeHTTP answers a request from the listener.
 func (s *Share) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -57,7 +58,7 @@ func (s *Share) Refused() {
 	}
 }
 
-// enter counts a request in, which end ends, with whoever serves.
+// enter counts a request for the present server; end ends the request.
 func (s *Share) enter(end func()) (t *turn, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +87,7 @@ type turn struct {
 	idle   chan struct{}       // closed when it is closed, and nothing is under way
 }
 
-// request is one of those under way; it has a size, or all might have one address.
+// request is a request under way; it has a size, because otherwise all of them might have one address.
 type request struct{ _ byte }
 
 func (t *turn) Serve(h http.Handler, refused func()) error {

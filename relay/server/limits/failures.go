@@ -37,7 +37,7 @@ func (f *Failures) Add(a netip.Addr, now time.Time) time.Duration {
 	return x.wait(now, MaxFailures)
 }
 
-// Wait is how long an address must wait before it may fail once more; 0: it may now. It is for verdicts that cost a
+// Wait returns how long an address must wait before it may fail once more; 0: it may now. It is for checks that cost a
 // third party something.
 func (f *Failures) Wait(a netip.Addr, now time.Time) time.Duration {
 	f.mu.Lock()
@@ -45,7 +45,7 @@ func (f *Failures) Wait(a netip.Addr, now time.Time) time.Duration {
 	return f.by.at(neighbourhood(a)).wait(now, MaxFailures-1)
 }
 
-// wait is what is left of the window when more than most failed in it.
+// wait returns what is left of the window if more than most failed in it.
 func (x failing) wait(now time.Time, most int) time.Duration {
 	if x.n <= most {
 		return 0

@@ -5,20 +5,19 @@
 // Invariants:
 //
 //  1. Whatever is kept per caller is bounded, however many callers there are.
-//  2. What one address or one credential does changes no answer for another, as long as fewer than
-//     maxTracked of them are at it.
+//  2. One address or one credential changes no answer for another, as long as fewer than maxTracked of them are active.
 package limits
 
 import "net/netip"
 
-// maxTracked is how many addresses, or credentials, are remembered at least, and at most twice as many. An
-// attacker with more addresses than that is beyond a table.
+// maxTracked is how many addresses, or credentials, are remembered at least; at most it is twice as many. An attacker
+// with more addresses than that is beyond a table.
 const maxTracked = 10_000
 
 // table remembers the keys that were asked for last. The zero value is ready.
 type table[K comparable, V any] struct{ young, old map[K]*V }
 
-// at is the place of key's value, which begins as the zero value.
+// at returns the place of key's value, which begins as the zero value.
 func (t *table[K, V]) at(key K) *V {
 	if v, ok := t.young[key]; ok {
 		return v
@@ -35,8 +34,8 @@ func (t *table[K, V]) at(key K) *V {
 	return v
 }
 
-// neighbourhood is what one subscriber holds: an IPv4 address or an IPv6 /64. Callers whose
-// address is unknown (the zero Addr) share one.
+// neighbourhood returns the addresses that one subscriber has: an IPv4 address or an IPv6 /64. Callers whose address is
+// unknown (the zero Addr) share one.
 func neighbourhood(a netip.Addr) netip.Prefix {
 	a = a.Unmap().WithZone("")
 	p, _ := a.Prefix(min(a.BitLen(), 64)) // cannot fail

@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// What strangers may hold open. A connection is a stranger's until a credential has been verified on it.
+// How many connections strangers may hold. A connection is a stranger's until a credential has been verified on it.
 const (
 	MaxStrangers = 1024
-	// MaxOfAddress of them may be of one address: seven addresses cannot take all.
+	// MaxOfAddress is how many of them one address may hold: seven addresses cannot take all.
 	MaxOfAddress = 128
 )
 
@@ -20,11 +20,11 @@ const (
 type Listener struct {
 	net.Listener
 	share   *Share
-	trusted func(netip.Addr) bool // proxies, which dial for many: only the bound of all holds for them; nil: none
+	trusted func(netip.Addr) bool // proxies, which dial for many people: only the limit of all applies to them; nil: none
 	refused func()                // called for each connection that was turned away
 }
 
-// NewListener makes a listener of l, whose connections are plain: TLS goes over it.
+// NewListener makes a listener of l with plain connections: TLS goes over it.
 func NewListener(l net.Listener, trusted func(netip.Addr) bool, refused func()) *Listener {
 	return &Listener{l, NewShare(MaxStrangers, MaxOfAddress), trusted, refused}
 }
@@ -64,11 +64,11 @@ type stranger struct {
 	of *Listener
 
 	mu     sync.Mutex // guards the fields below
-	leave  func()     // nil: it counts no more
+	leave  func()     // nil: it no longer counts
 	proved func()     // nil: nobody asked
 }
 
-// drop has the connection count no more.
+// drop makes the connection count no more.
 func (s *stranger) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,8 +96,8 @@ func ConnContext(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, strangerKey{}, conn)
 }
 
-// Verified says that a credential has been verified for the request whose context this is, or is
-// derived from: its connection is no stranger's from now on.
+// Verified says that a credential was verified for the request with this context, or one derived from it: its
+// connection is no longer a stranger's.
 func Verified(ctx context.Context) {
 	s, ok := ctx.Value(strangerKey{}).(*stranger)
 	if !ok {
@@ -112,8 +112,8 @@ func Verified(ctx context.Context) {
 	}
 }
 
-// Of says that the request whose context this is was handed through by a node of ours, and is the one at a's: its
-// connection counts as theirs from now on. ok is false when there are too many of them. proved is called by Verified.
+// Of says that a node of ours passed on the request with this context, for a caller at a: its connection counts as
+// theirs from now on. ok is false if they have too many. Verified calls proved.
 func Of(ctx context.Context, a netip.Addr, proved func()) (ok bool) {
 	s, is := ctx.Value(strangerKey{}).(*stranger)
 	if !is {

@@ -22,8 +22,8 @@ func NewRates(perSecond float64, burst int) *Rates {
 	return &Rates{perSecond: rate.Limit(perSecond), burst: burst}
 }
 
-// Take uses up one request of key's, or returns how long to wait until there is one. Only what has verified may be a
-// key: strangers' inventions would push the others out of the table.
+// Take uses up one request for key, or returns how long to wait until there is one. A key must be verified: otherwise
+// strangers' inventions would push others out of the table.
 func (r *Rates) Take(key string, now time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

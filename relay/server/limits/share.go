@@ -13,7 +13,7 @@ type Share struct {
 
 	mu   sync.Mutex // guards the fields below
 	held int
-	by   map[netip.Prefix]int // never 0: bounded by what is held
+	by   map[netip.Prefix]int // never 0; there are at most as many as are held
 }
 
 // NewShare makes a share of so many for all callers together and for each address; 0 is no bound.
@@ -21,8 +21,8 @@ func NewShare(all, each int) *Share {
 	return &Share{all: all, each: each, by: make(map[netip.Prefix]int)}
 }
 
-// Enter counts one in, unless there are too many. ok says that leave must be called once, when it is done.
-// Callers whose address is unknown count for all together only.
+// Enter counts one, unless there are too many. If ok, leave must be called once, when it is done. Callers whose address
+// is unknown count only for the total.
 func (s *Share) Enter(a netip.Addr) (leave func(), ok bool) {
 	from := neighbourhood(a)
 	s.mu.Lock()

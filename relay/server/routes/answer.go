@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// unreadTime is how long an answer waits for what was not read of the request's body: net/http
-// takes the rest of a small one off the connection first.
+// unreadTime is how long an answer waits for the unread rest of the request's body: net/http first takes the rest of a
+// small one off the connection.
 const unreadTime = time.Second
 
 // Answer writes body as JSON.
@@ -23,7 +23,7 @@ func Answer(w http.ResponseWriter, status int, body any) {
 		buf.Reset()
 		buf.WriteString(`{"error":"the answer has no JSON form"}`)
 	}
-	// A connection without deadlines of its own is the server's to cut.
+	// On a connection without deadlines, the server has to end the request.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(unreadTime))
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
@@ -33,7 +33,7 @@ func Answer(w http.ResponseWriter, status int, body any) {
 	_, _ = w.Write(buf.Bytes()) // the peer may be gone; there is nobody else to tell
 }
 
-// Bearer is the request's bearer token; empty when there is none.
+// Bearer returns the request's bearer token; empty if there is none.
 func Bearer(r *http.Request) string {
 	scheme, t, ok := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !ok || !strings.EqualFold(scheme, "Bearer") {

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Most callers send their whole body before they read an answer. A connection that is closed meanwhile loses them the
-// answer: they see a reset and never why. So what is still coming of a body that is too large is thrown away for a while.
+// Most callers send their whole body before they read an answer. If the connection is closed meanwhile, they lose the
+// answer: they see a reset and never learn why. So the rest of a body that is too large is read and dropped for a
+// while.
 const (
 	lingerTime  = 10 * time.Second
 	lingerBytes = 32 << 20
@@ -40,11 +41,11 @@ func (b *body) linger(w http.ResponseWriter) {
 	}
 }
 
-// Linger sends the answer to a request whose body sent is not wanted, and throws away what its caller still sends.
+// Linger sends the answer to a request whose body is not wanted, and drops what its caller still sends.
 func Linger(w http.ResponseWriter, sent io.Reader) {
 	conn := http.NewResponseController(w)
 	if conn.Flush() != nil || conn.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
 		return
 	}
-	_, _ = io.CopyN(io.Discard, sent, lingerBytes) // who sends more, or more slowly, is cut off
+	_, _ = io.CopyN(io.Discard, sent, lingerBytes) // a caller that sends more, or more slowly, is cut off
 }

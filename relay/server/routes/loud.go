@@ -8,8 +8,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Loud is h, whose panics are logged as errors: net/http would log them among what strangers do wrong. The request's
-// path stays out: it may be a credential.
+// Loud logs the panics of h as errors: net/http would log them among strangers' mistakes. The log omits the request's
+// path, which may be a credential.
 func Loud(h http.Handler, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {

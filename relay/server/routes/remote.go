@@ -13,8 +13,8 @@ import (
 // Proxies are the peers whose X-Forwarded-For counts.
 type Proxies []netip.Prefix
 
-// From is who is calling: the socket's peer, or, if that is a trusted proxy, the nearest
-// forwarded address that is not one. The zero Addr when the transport has none (a Unix socket).
+// From returns the caller's address: the socket's peer or, if that is a trusted proxy, the nearest forwarded address
+// that is not one. It is the zero Addr if the transport has none (a Unix socket).
 func (p Proxies) From(r *http.Request) netip.Addr {
 	ap, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -28,18 +28,19 @@ func (p Proxies) From(r *http.Request) netip.Addr {
 		}
 		next, ok := parseHop(strings.TrimSpace(hop))
 		if !ok {
-			break // what a stranger wrote in front of it counts even less
+			break // values in front of a stranger's count even less
 		}
 		addr = next.Unmap()
 	}
 	return addr
 }
 
-// handedKey is where the context of a request that another node handed through says whether it came in the clear.
+// handedKey is the context key of a request that another node passed on; the value says whether it came without TLS.
 type handedKey struct{}
 
-// Handed is r, which another node of ours handed through, as if its caller had come to this one: from is their IP:PORT,
-// local what they called, secure whether they did over TLS. Whoever that node's peer is, a proxy is judged as everybody's.
+// Handed returns r, which another node of ours passed on, as if its caller had come to this one: from is the caller's
+// IP:PORT, local the address that they called, secure whether they used TLS. Proxies are judged as everywhere, whatever
+// that node's peer is.
 func Handed(r *http.Request, from string, local netip.AddrPort, secure bool) *http.Request {
 	ctx := context.WithValue(r.Context(), handedKey{}, Clear(r))
 	ctx = context.WithValue(ctx, http.LocalAddrContextKey, net.TCPAddrFromAddrPort(local))
@@ -59,8 +60,7 @@ func Clear(r *http.Request) bool {
 	return r.TLS == nil
 }
 
-// parseHop reads what a proxy wrote about who called it: an address, with some proxies in brackets
-// or with the port.
+// parseHop reads the caller's address that a proxy wrote: some proxies put it in brackets or add the port.
 func parseHop(hop string) (netip.Addr, bool) {
 	if ap, err := netip.ParseAddrPort(hop); err == nil {
 		return ap.Addr(), true

@@ -1,14 +1,15 @@
-// Package routes is what stands before every handler that a stranger can reach: a table of routes, each with a policy,
-// the callers' addresses, and the form of an answer. What listens, and the order of start and stop, is relay/server's.
+// Package routes stands before every handler that a stranger can reach: it has a table of routes, each with a policy,
+// finds the callers' addresses, and defines the form of an answer. relay/server owns the listener, and the order of
+// start and stop.
 //
 // Invariants:
 //
 //  1. A request is judged in one order: upgrade, path, method, origin, share; then its handler sees it.
 //  2. Paths match as they were sent, without cleaning, decoding or redirecting: the gateway's client turns
 //     a redirected POST into a GET.
-//  3. Every request has a time by which it must have come and one by which its answer must have been read,
-//     also one that is refused; and its handler reads no more of its body than its route allows. The rest of
-//     one that is too large is thrown away, within bounds, so that the caller reads the answer (linger.go).
+//  3. Every request, even a refused one, has a time by which it must have arrived and one by which its answer must have
+//     been read; and its handler reads no more of its body than its route allows. The rest of a body that is too large
+//     is dropped, within bounds, so that the caller reads the answer (linger.go).
 package routes
 
 import (
@@ -24,13 +25,13 @@ import (
 
 // What holds for a route that says nothing else.
 const (
-	// ReadTime is how long a request may take to come, also with a body that nobody wants.
+	// ReadTime is how long a request may take to arrive, even with a body that nobody wants.
 	ReadTime = 20 * time.Second
 	// AnswerTime is how long the caller may take to read the answer.
 	AnswerTime = time.Minute
 )
 
-// Route is what is served at a path.
+// Route is one path that is served.
 type Route struct {
 	Path    string // exact; one that ends in "/" has one more part
 	Methods []string
@@ -38,11 +39,11 @@ type Route struct {
 	Serve   Handler
 }
 
-// Handler answers the requests of a route. from is who is calling, proxies taken off.
+// Handler answers the requests of a route. from is the caller's address, behind trusted proxies.
 type Handler func(w http.ResponseWriter, r *http.Request, from netip.Addr)
 
-// Policy is what holds for the requests of a route. The zero value is for programs that send no body. The server
-// bounds the header, which is read before there is a path.
+// Policy holds the limits for the requests of a route. The zero value is for programs that send no body. The server
+// bounds the header, which is read before the path is known.
 type Policy struct {
 	Sockets  bool // for gateways, which ask for a WebSocket
 	Browsers bool // serve requests with an Origin too
@@ -73,14 +74,14 @@ func New(proxies Proxies, all ...Route) *Table {
 	return d
 }
 
-// Also makes find name the route at a path that is not in the table, for what comes and goes while it is served. It
-// is called before the first request.
+// Also makes find look up paths that are not in the table, for routes that come and go while it is served. It is called
+// before the first request.
 func (d *Table) Also(find func(path string) (Route, bool)) *Table {
 	d.also = find
 	return d
 }
 
-// find is the route at a path as it was sent.
+// find returns the route at a path as it was sent.
 func (d *Table) find(path string) (m Route, ok bool) {
 	if strings.HasSuffix(path, "/") {
 		return Route{}, false

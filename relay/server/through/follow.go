@@ -25,7 +25,8 @@ import (
 const (
 	// lookEvery is the pause between two looks for the leader.
 	lookEvery = 500 * time.Millisecond
-	// longSince is how long nothing can be handed through before the log says why: in a change of leader it is so for a moment.
+	// longSince is how long passing on must be impossible before the log says why: during a change of leader it is so
+	// for a moment.
 	longSince = 5 * time.Second
 	// lookTime bounds each question to the leader.
 	lookTime = 2 * time.Second
@@ -37,10 +38,10 @@ const (
 	adminBuffer = 64 << 10
 )
 
-// Leader is where requests go.
+// Leader is the destination of requests.
 type Leader struct {
 	Name string // the node's
-	Run  string // which run of it leads; empty: nobody does
+	Run  string // the id of its run that leads; empty: nobody leads
 	URL  string // SCHEME://HOST:PORT
 	Key  Key    // nil: not known yet
 }
@@ -48,13 +49,13 @@ type Leader struct {
 // Options of a follower.
 type Options struct {
 	Node string // its name
-	// Prefix is where a leader's listener has what this is about: /s/NAME; empty: all of it is.
+	// Prefix is the path of this shard at the leader's listener: /s/NAME; empty: the whole listener.
 	Prefix string
-	// Find is who leads. A leader that nothing can be handed to comes with an error that says why.
+	// Find returns the leader. If a leader cannot be reached, it also returns an error that says why.
 	Find  func(context.Context) (Leader, error)
 	TLS   func(host string) *tls.Config // by which a leader's certificate is judged
 	Bound []string                      // further headers that say who calls
-	Here  func() bool                   // this node leads itself, and hands nothing through; nil: it never does
+	Here  func() bool                   // this node leads itself, and passes nothing on; nil: it never does
 	Log   *slog.Logger
 }
 
@@ -62,7 +63,7 @@ type Options struct {
 type Follower struct {
 	o      Options
 	leader atomic.Pointer[target] // nil: there is none
-	why    atomic.Value           // string: why nothing can be handed through; empty: it can
+	why    atomic.Value           // string: why nothing can be passed on; empty: it can
 	unable unable
 
 	mu       sync.Mutex // guards stopping, and requests.Add against it
@@ -77,7 +78,7 @@ func Follow(o Options) *Follower {
 	return f
 }
 
-// target is a leader, for as long as it is one.
+// target is a leader, for as long as it leads.
 type target struct {
 	Leader
 	url    *url.URL
@@ -85,11 +86,11 @@ type target struct {
 	run    string // what its /healthz says; set before it is published
 	proxy  *httputil.ReverseProxy
 	admin  *httputil.ReverseProxy
-	ctx    context.Context // ends when it leads no more
+	ctx    context.Context // ends when it no longer leads
 	end    context.CancelFunc
 }
 
-// Run looks for the leader until ctx ends; then nobody is one, and all requests have ended.
+// Run looks for the leader until ctx ends; then there is none any more, and all requests have ended.
 func (f *Follower) Run(ctx context.Context) error {
 	var t *target
 	for {
@@ -115,8 +116,8 @@ func (f *Follower) leave(t *target) {
 	}
 }
 
-// look finds the leader, or asks the one there was whether it is there. Who cannot be asked about it changes nothing: a
-// leader that leads no more refuses by itself.
+// look finds the leader, or checks that the present one is still there. If that cannot be checked, the leader stays:
+// one that no longer leads refuses requests itself.
 func (f *Follower) look(ctx context.Context, t *target) *target {
 	if f.o.Here != nil && f.o.Here() {
 		f.leave(t)
@@ -127,7 +128,7 @@ func (f *Follower) look(ctx context.Context, t *target) *target {
 	defer cancel()
 	l, err := f.o.Find(ctx)
 	switch {
-	case err != nil && l.Run == "" && t != nil: // nobody says that it leads no more
+	case err != nil && l.Run == "" && t != nil: // nobody says that it has stopped leading
 	case err != nil || l.Run == "":
 		f.leave(t)
 		t = nil
@@ -153,7 +154,7 @@ func (f *Follower) look(ctx context.Context, t *target) *target {
 	return t
 }
 
-// unable is for how long nothing could be handed through.
+// unable measures how long nothing could be passed on.
 type unable struct {
 	sync.Mutex
 	since time.Time // zero: it can
@@ -209,8 +210,8 @@ func (f *Follower) proxy(t *target, readBuffer int) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host = t.url.Scheme, t.url.Host
-			p.Out.URL.RawQuery = p.In.URL.RawQuery    // of which it drops what it cannot read
-			for _, name := range binding(f.o.Bound) { // some of which it strips
+			p.Out.URL.RawQuery = p.In.URL.RawQuery    // the reverse proxy drops the parts that it cannot read
+			for _, name := range binding(f.o.Bound) { // the reverse proxy strips some of them
 				delete(p.Out.Header, name)
 				if said := p.In.Header.Values(name); len(said) > 0 {
 					p.Out.Header[http.CanonicalHeaderKey(name)] = said
@@ -238,7 +239,7 @@ func (f *Follower) proxy(t *target, readBuffer int) *httputil.ReverseProxy {
 			TLSClientConfig:       own,
 			TLSHandshakeTimeout:   dialTime,
 			TLSNextProto:          map[string]func(string, *tls.Conn) http.RoundTripper{}, // HTTP/1.1: sockets need it
-			MaxIdleConnsPerHost:   -1,                                                     // each connection is one caller's, and counts as theirs; "close" in the request would have the leader leave bodies unread
+			MaxIdleConnsPerHost:   -1,                                                     // each connection belongs to one caller, and counts as theirs; "close" in the request would make the leader leave bodies unread
 			DisableCompression:    true,
 			ExpectContinueTimeout: continueTime,
 			ReadBufferSize:        readBuffer,
@@ -248,7 +249,7 @@ func (f *Follower) proxy(t *target, readBuffer int) *httputil.ReverseProxy {
 	}
 }
 
-// sign has r say c, and go to where the leader's listener has what it is for.
+// sign adds the signed claim c to r, and points r at the shard's path on the leader's listener.
 func (f *Follower) sign(t *target, r *http.Request, c Claim) (said string) {
 	c.Node, c.At = f.o.Node, time.Now()
 	said = t.Key.sign(c, r.Method, r.URL.RequestURI(), cmp.Or(r.Host, r.URL.Host), r.Header, binding(f.o.Bound))
@@ -260,7 +261,7 @@ func (f *Follower) sign(t *target, r *http.Request, c Claim) (said string) {
 	return said
 }
 
-// prove asks t whether it is the leader: whoever answers proves that it has the key.
+// prove asks t whether it is the leader: the answer proves that it has the key.
 func (f *Follower) prove(ctx context.Context, t *target) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -300,7 +301,7 @@ type claimKey struct{}
 // Led reports whether there is a leader to whom requests go.
 func (f *Follower) Led() bool { return f.leader.Load() != nil }
 
-// Handler serves what comes at the listener, or at that of the pages, of a node that does not lead.
+// Handler serves the requests at a door of a node that does not lead.
 func (f *Follower) Handler(d Door) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t := f.leader.Load()
@@ -345,7 +346,7 @@ func (f *Follower) Command(user string) http.Handler {
 	})
 }
 
-// hand has t answer r.
+// hand lets t answer r.
 func (f *Follower) hand(w http.ResponseWriter, r *http.Request, t *target, p *httputil.ReverseProxy, c Claim) {
 	if !f.enter() {
 		unavailable(w, "stopping")

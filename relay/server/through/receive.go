@@ -17,7 +17,7 @@ type Receiver struct {
 	Key   Key
 	Bound []string // further headers that say who calls
 	Log   *slog.Logger
-	// Pages and Admin serve what comes for these doors; nil: nobody does. They are set before the first request.
+	// Pages and Admin serve the requests for these doors; nil: nobody does. They are set before the first request.
 	Pages http.Handler
 	Admin func(http.ResponseWriter, *http.Request, Claim)
 	Now   func() time.Time // nil: time.Now
@@ -49,7 +49,7 @@ func (d *Receiver) Front(own http.Handler) http.Handler {
 	})
 }
 
-// refuse answers what is not signed as it should be.
+// refuse answers a request whose signature is missing or wrong.
 func (d *Receiver) refuse(w http.ResponseWriter, err error) {
 	apart, ok := errors.AsType[*clockError](err)
 	if !ok {
@@ -99,7 +99,7 @@ func (d *Receiver) pass(w http.ResponseWriter, r *http.Request, c Claim, own htt
 	h.ServeHTTP(w, routes.Handed(r, c.Caller, local, c.Secure))
 }
 
-// unavailable answers what comes again soon.
+// unavailable answers a request that can be repeated soon.
 func unavailable(w http.ResponseWriter, text string) {
 	w.Header().Set("Retry-After", "5")
 	routes.Refuse(w, http.StatusServiceUnavailable, text)

@@ -4,13 +4,13 @@
 //
 // Invariants:
 //
-//  1. Nobody but a node says on whose behalf a request comes: what a node says is signed, with a time, and bound to the
+//  1. Only a node can say on whose behalf a request comes: it signs that, with a time, and the signature covers the
 //     method, the path, the host, the node, the caller and the headers by which proxies name callers.
 //  2. A request goes over one hop at most: who gets a signed one and does not lead answers 503.
-//  3. Without a leader that can be reached a follower answers 503, soon, and nothing else: what kills a credential is the
-//     leader's to say.
-//  4. What the operator asks goes to a leader over https, or on this machine, and else nowhere: answers hold secrets.
-//  5. A request ends when its leader is one no longer.
+//  3. Without a reachable leader a follower answers 503, soon, and nothing else: only the leader may declare a
+//     credential dead.
+//  4. The operator's requests go to a leader over https, or on this machine, and nowhere else: answers contain secrets.
+//  5. A request ends when its leader stops leading.
 package through
 
 import (
@@ -28,17 +28,17 @@ import (
 // Key authenticates a message among the nodes of a cluster.
 type Key func(message []byte) []byte
 
-// Door is what of the leader's a request is for.
+// Door is the leader's door for a request.
 type Door string
 
 // The doors.
 const (
-	Listener Door = "listen" // what gateways, networks and programs reach
+	Listener Door = "listen" // for gateways, networks and programs
 	Pages    Door = "web"    // what browsers reach
-	Admin    Door = "admin"  // what the operator's commands reach
+	Admin    Door = "admin"  // for the operator's commands
 )
 
-// Claim is what a node says of a request that it hands through.
+// Claim is a node's statement about a request that it passes on.
 type Claim struct {
 	Node   string    `json:"node"`            // its name
 	At     time.Time `json:"at"`              // by its clock
@@ -48,7 +48,7 @@ type Claim struct {
 	Secure bool      `json:"secure,omitempty"`
 }
 
-// maxSkew is how far the clocks of two nodes may be apart.
+// maxSkew is how far the clocks of two nodes may differ.
 const maxSkew = time.Minute
 
 // What nodes tell each other in headers. No caller sees them.
@@ -77,18 +77,18 @@ func (e *clockError) Error() string {
 		e.theirs.UTC().Format(time.RFC3339), e.ours.UTC().Format(time.RFC3339))
 }
 
-// message is what is signed for a request with that claim.
+// message returns the text that is signed for a request with that claim.
 func message(claim string, method, uri, host string, h http.Header, bound []string) []byte {
 	lines := []string{"request", claim, method, uri, host}
 	for _, name := range bound {
 		lines = append(lines, name+": "+strings.Join(h.Values(name), "\x00"))
 	}
-	return []byte(strings.Join(lines, "\n")) // none of them has a line's end
+	return []byte(strings.Join(lines, "\n")) // no line contains a line end
 }
 
 var encoding = base64.RawURLEncoding
 
-// sign is the header that says c of a request.
+// sign returns the header that says c of a request.
 func (k Key) sign(c Claim, method, uri, host string, h http.Header, bound []string) string {
 	raw, err := json.Marshal(c)
 	if err != nil {
@@ -98,7 +98,7 @@ func (k Key) sign(c Claim, method, uri, host string, h http.Header, bound []stri
 	return claim + "." + encoding.EncodeToString(k(message(claim, method, uri, host, h, bound)))
 }
 
-// verify is the claim in the header of r; errForeign or a *clockError.
+// verify returns the claim in the header of r; errForeign or a *clockError.
 func (k Key) verify(r *http.Request, bound []string, now time.Time) (c Claim, err error) {
 	said := r.Header.Values(claimHeader)
 	claim, mac, _ := strings.Cut(said[0], ".")
@@ -116,12 +116,12 @@ func (k Key) verify(r *http.Request, bound []string, now time.Time) (c Claim, er
 	return c, nil
 }
 
-// leads is what proves to whoever sent the header said that its reader has the key too.
+// leads returns the proof, for the sender of the header said, that its reader has the key, too.
 func (k Key) leads(said string) string {
 	return encoding.EncodeToString(k([]byte("leads\n" + said)))
 }
 
-// binding are the headers that a signature is bound to: those of proxies, and more.
+// binding returns the headers that a signature is bound to: those of proxies, and more.
 func binding(more []string) []string {
 	return slices.Concat(forwarded, more)
 }

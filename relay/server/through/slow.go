@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// stall is how long a caller may neither send nor read. How long all of it may take, the leader knows; but the leader's end
-// is not seen while a caller stands still.
+// stall is how long a caller may neither send nor read. The leader bounds the total time, but its end is not noticed
+// while a caller stands still.
 const stall = time.Minute
 
-// body is what a caller sends.
+// body is a caller's request body.
 type body struct {
 	io.ReadCloser
 	conn  *http.ResponseController
-	over  atomic.Bool // what is still read belongs to nobody
-	whole atomic.Bool // there is no more
+	over  atomic.Bool // the request is over, and nobody wants the rest
+	whole atomic.Bool // everything was read
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -35,13 +35,13 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close leaves the rest to whoever serves the connection.
+// Close leaves the rest to the server of the connection.
 func (b *body) Close() error {
 	b.over.Store(true)
 	return nil
 }
 
-// answer is what a caller reads.
+// answer is the response to a caller.
 type answer struct {
 	http.ResponseWriter
 	conn *http.ResponseController
@@ -54,8 +54,8 @@ func (a answer) Write(p []byte) (int, error) {
 	return a.ResponseWriter.Write(p)
 }
 
-// Hijack is the caller's connection for a socket. It has no way to close one direction alone: when either end goes, the
-// other one is to know.
+// Hijack returns the caller's connection for a socket. It has no way to close one direction alone: when either end
+// goes, the other one is to know.
 func (a answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	a.Header().Del("Connection") // it goes on, as a socket
 	conn, rw, err := a.conn.Hijack()

@@ -1,4 +1,4 @@
-// Package logtest is a log in memory for tests of boltfile's owners: what is replayed out of it must be the file.
+// Package logtest is a log in memory for tests of boltfile's owners: replaying it must reproduce the file.
 package logtest
 
 import (
@@ -16,7 +16,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Log is a boltfile.CommitLog. The zero Log is empty. All methods: any goroutine.
+// Log is a boltfile.CommitLog. The zero Log is empty. Its methods may be called from any goroutine.
 type Log struct {
 	// Fault, if set, is asked before an entry is stored, and its error returned: with stored the entry is in the log all the
 	// same. Set it before the file is opened.
@@ -26,8 +26,8 @@ type Log struct {
 	entries [][]byte // number 1 is the first
 }
 
-// Append stores entry. A number that is taken is one of a file that was put back by hand: it goes on from there. A base of a
-// file that is ahead leaves numbers out.
+// Append stores entry. If its number is taken, the file was put back by hand, and the log continues from there. A base
+// of a file that is ahead leaves a gap.
 func (l *Log) Append(at boltfile.Place, entry []byte) error {
 	n := at.N
 	stored, err := true, error(nil)
@@ -48,14 +48,14 @@ func (l *Log) Append(at boltfile.Place, entry []byte) error {
 	return err
 }
 
-// Len is how many entries there are.
+// Len returns how many entries there are.
 func (l *Log) Len() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return uint64(len(l.entries))
 }
 
-// To is l as it was when entry n was its newest.
+// To returns l as it was when entry n was its newest.
 func (l *Log) To(n uint64) *Log {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,7 +121,7 @@ func (l *Log) Check(t testing.TB, path string, o boltfile.Options) {
 	}
 }
 
-// All is what the file at path holds, but for its digest, which names the commits of one file alone.
+// All returns the content of the file at path, without its digest, which names the commits of one file only.
 func All(path string, o boltfile.Options) (all map[string]string, err error) {
 	b, err := boltfile.OpenBolt(path, o)
 	if err != nil {

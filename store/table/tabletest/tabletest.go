@@ -18,9 +18,9 @@ import (
 // DB is a new database, closed when its test ends.
 type DB struct {
 	*table.DB
-	// Time is what the clock shows.
+	// Time is the clock's time.
 	Time time.Time
-	// Rides add what waits to a transaction that is about to be committed, as store has them do. They are set before
+	// Rides add waiting notes to a transaction that is about to be committed, as in package store. They are set before
 	// anything is changed.
 	Rides []func(*table.Writer) (stored func(), err error)
 }
@@ -72,7 +72,7 @@ func (db *DB) Put(t testing.TB, b string, k []byte, v any) {
 	}
 }
 
-// Keys is how many records b has.
+// Keys returns how many records b has.
 func (db *DB) Keys(t testing.TB, b string) int {
 	t.Helper()
 	n, err := table.Get(context.WithoutCancel(t.Context()), db.DB, "count", func(x *bolt.Tx) (int, error) { return len(table.KeysUnder(x, b, nil)), nil })
