@@ -121,14 +121,10 @@ func (f *files) get(ctx context.Context, address string) (io.ReadCloser, error) 
 
 // withoutURL is the error of a request, without its address.
 func withoutURL(err error) error {
-	var ue *url.Error
-	if errors.As(err, &ue) {
-		err = ue.Err
-	}
 	if errors.Is(err, errElsewhere) {
 		return goneFile(errElsewhere)
 	}
-	return fmt.Errorf("fetch file: %w", err)
+	return fmt.Errorf("fetch file: %w", httpcall.WithoutURL(err))
 }
 
 // judge is why there is no file in an answer; nil if there is one.

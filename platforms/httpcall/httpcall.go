@@ -103,10 +103,7 @@ func (c *Client) Do(req *http.Request, what string, secrets ...string) (Answer, 
 	if err == nil {
 		return a, nil
 	}
-	var ue *url.Error
-	if errors.As(err, &ue) {
-		err = ue.Err // without the URL, which may hold a secret
-	}
+	err = WithoutURL(err)
 	f := &Fault{What: what, Status: a.Status, Message: c.Scrub(err.Error(), secrets...), Cause: ctx.Err()}
 	if !left.Load() || !whole {
 		f.Sent = Never
@@ -115,6 +112,14 @@ func (c *Client) Do(req *http.Request, what string, secrets ...string) (Answer, 
 		f.Block = c.blockOf(req, err, naming.Load())
 	}
 	return a, f
+}
+
+// WithoutURL is the error of a request without the URL, which may hold a secret.
+func WithoutURL(err error) error {
+	if ue, ok := errors.AsType[*url.Error](err); ok {
+		return ue.Err
+	}
+	return err
 }
 
 // Scrub removes the token from text, however it is spelled, and secrets.

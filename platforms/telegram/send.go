@@ -111,6 +111,36 @@ func placeOf(a relay.Send) place {
 	return pl
 }
 
+// into names the place in the parameters of a message.
+func (pl place) into(params tgbotapi.Params) {
+	params.AddNonEmpty("message_thread_id", pl.thread)
+	params.AddBool("disable_notification", pl.silent)
+	if pl.reply != "" { // if the message with that number still stands
+		params["reply_parameters"] = `{"message_id":` + pl.reply + `,"allow_sending_without_reply":true}`
+	}
+}
+
+// tried notes what became of a message. Only the first one is a reply, and if the chat has moved, what was replied to stayed
+// in the old one.
+func (pl *place) tried(t *sender.Turn, err error) {
+	if err == nil || t.MovedTo != "" {
+		pl.reply, pl.fallback = "", ""
+	}
+}
+
+// mend leaves out of the place what Telegram refused. It reports false if nothing of it is the fault.
+func (pl *place) mend(err error) bool {
+	switch {
+	case pl.thread != "" && refusedThread(err):
+		pl.thread, pl.reply = "", pl.fallback
+	case pl.reply != "" && refusedReply(err):
+		pl.reply = ""
+	default:
+		return false
+	}
+	return true
+}
+
 // threadOf is the topic that a gateway named, if any. That of a private chat may come as a hint.
 func threadOf(m relay.Metadata) string {
 	for _, id := range []relay.ThreadID{m.ThreadID, m.DMTopicID} {
@@ -132,34 +162,22 @@ func (l *letter) Skip(err error) bool {
 }
 
 func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, error) {
-	pl := &l.place
 	for {
 		params := l.p.textParams(l.parts[0])
-		params.AddNonEmpty("message_thread_id", pl.thread)
-		params.AddBool("disable_notification", pl.silent)
+		l.place.into(params)
 		if len(l.parts) == 1 {
 			params.AddNonEmpty("reply_markup", l.buttons)
 		}
-		if pl.reply != "" {
-			params["reply_parameters"] = replyTo(pl.reply)
-		}
 		var m message
 		err := l.p.call(ctx, t, "sendMessage", params, &m)
-		if t.MovedTo != "" { // what was replied to stayed in the old chat
-			pl.reply, pl.fallback = "", ""
-		}
+		l.place.tried(t, err)
 		switch {
 		case err == nil:
-			pl.reply, pl.fallback = "", ""
 			if l.next(); m.ID == 0 {
 				return "", nil
 			}
 			return messageID(m.ID), nil
-		case pl.thread != "" && refusedThread(err):
-			pl.thread, pl.reply = "", pl.fallback
-		case pl.reply != "" && refusedReply(err):
-			pl.reply = ""
-		case refusedFormat(err) && l.unformat():
+		case l.place.mend(err), refusedFormat(err) && l.unformat():
 		default:
 			return "", err
 		}
@@ -178,17 +196,17 @@ func (p *Bot) textParams(part dialect.Part) tgbotapi.Params {
 	if !p.previews.Allow(part.Text, links...) {
 		params["link_preview_options"] = `{"is_disabled":true}`
 	}
-	if len(part.Entities) > 0 {
-		if list, err := json.Marshal(part.Entities); err == nil { // strings and numbers: cannot fail
-			params["entities"] = string(list)
-		}
-	}
+	params.AddNonEmpty("entities", entitiesOf(part))
 	return params
 }
 
-// replyTo is the parameter that makes a message a reply, if the one with that number still stands.
-func replyTo(number string) string {
-	return `{"message_id":` + number + `,"allow_sending_without_reply":true}`
+// entitiesOf are the formats of a part, as a parameter; empty if it has none.
+func entitiesOf(part dialect.Part) string {
+	if len(part.Entities) == 0 {
+		return ""
+	}
+	list, _ := json.Marshal(part.Entities) // strings and numbers: cannot fail
+	return string(list)
 }
 
 // call carries out one method on the turn's chat, under the chat's new id if it has moved. A call whose outcome

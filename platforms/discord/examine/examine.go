@@ -2,10 +2,8 @@
 package examine
 
 import (
-	"cmp"
 	"context"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,7 +47,7 @@ type Bot struct {
 // Examine is platforms.Examiner's. That two processes have the bot's token Discord does not tell: each gets
 // every message.
 func (b Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.Examination) {
-	asked := httpcall.Asked{About: b.Bot.String(), Network: "Discord", Host: hostOf(b.Rest.Base), Own: b.Own}
+	asked := httpcall.Asked{About: b.Bot.String(), Network: "Discord", Host: httpcall.HostOf(b.Rest.Base), Own: b.Own}
 	began := time.Now()
 	defer func() { out.Clock = b.Rest.Clock(began) }()
 	say := func(f finding.Finding) { out.Findings = append(out.Findings, f) }
@@ -81,7 +79,7 @@ func (b Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.Ex
 		say(finding.IntentOff.Of(asked.About, "the Message Content Intent is switched off", at+"/bot"+fixIntent))
 	}
 	if app.Endpoint != "" && !strings.HasSuffix(strings.TrimRight(app.Endpoint, "/"), platforms.HookPath(b.Bot)) {
-		say(finding.HookElsewhere.Of(asked.About, "slash commands and presses of buttons go to an interactions endpoint at "+hostOf(app.Endpoint),
+		say(finding.HookElsewhere.Of(asked.About, "slash commands and presses of buttons go to an interactions endpoint at "+httpcall.HostOf(app.Endpoint),
 			at+"/information, Interactions Endpoint URL: empty it and save, or stop the program there"))
 	}
 	out.Findings = append(out.Findings, b.chats(ctx, asked, out.Invite, chats)...)
@@ -135,13 +133,4 @@ func (b Bot) place(ctx context.Context, known *guilds.Guilds, invite string, c r
 			"in Discord: Edit Channel, Permissions, and give the bot's role Send Messages")}, nil
 	}
 	return nil, nil
-}
-
-// hostOf is the host of an address.
-func hostOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return "an address that is not shown"
-	}
-	return cmp.Or(u.Host, "an address that is not shown")
 }
