@@ -48,6 +48,7 @@ type fakeDiscord struct {
 	// Set before it serves.
 	address  string // "http://host:port" it is reached at
 	interval time.Duration
+	cdn      peopleFiles
 	rest     func(w http.ResponseWriter, r *http.Request) bool // true: answered
 	// hostile, when not nil, deals with the connection of that number (from 0) instead of the
 	// gateway; it returns true when it is done with it, and false to let the gateway go on.
@@ -167,7 +168,7 @@ func (f *fakeDiscord) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	path, ok := strings.CutPrefix(r.URL.Path, "/api/v10")
 	if !ok {
-		http.NotFound(w, r)
+		f.cdn.ServeHTTP(w, r)
 		return
 	}
 	f.mu.Lock()
