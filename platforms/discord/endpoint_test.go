@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -61,9 +63,7 @@ const (
 // endpointValues turn the endpoint on.
 func endpointValues(values map[string]string) map[string]string {
 	out := map[string]string{keyPublicKey: vectorKey}
-	for k, v := range values {
-		out[k] = v
-	}
+	maps.Copy(out, values)
 	return out
 }
 
@@ -224,9 +224,7 @@ func TestEndpointAnswers(t *testing.T) {
 		in := newTestInbox()
 		with := func(changes obj) obj {
 			c := f.command("tok")
-			for k, v := range changes {
-				c[k] = v
-			}
+			maps.Copy(c, changes)
 			return c
 		}
 		button := obj{"type": 3, "data": obj{"component_type": 2, "custom_id": "hp1:p:yes"}, "message": obj{"id": "7"}}
@@ -523,12 +521,7 @@ func TestUnreadableOverHTTP(t *testing.T) {
 		}
 		wantAnswer(t, post(t.Context(), p, nameless), later, "") // that shows later: its placeholder goes
 		f.await(t, "the end of the placeholder", func() bool {
-			for _, c := range f.calls {
-				if c == "DELETE /webhooks/"+testBotID+"/"+token+"/messages/@original" {
-					return true
-				}
-			}
-			return false
+			return slices.Contains(f.calls, "DELETE /webhooks/"+testBotID+"/"+token+"/messages/@original")
 		})
 		wantAnswer(t, post(t.Context(), p, f.command("after")), later, "")
 		in.await(t, "/ask after")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -242,9 +243,7 @@ func (f *fakeDiscord) channel(id string) obj {
 			for _, c := range list {
 				if c["id"] == id {
 					full := obj{"guild_id": g["id"]}
-					for k, v := range c {
-						full[k] = v
-					}
+					maps.Copy(full, c)
 					return full
 				}
 			}
@@ -484,10 +483,7 @@ func (f *fakeDiscord) write(channel string, author obj, text string, attachments
 	}
 	f.mu.Lock()
 	f.history[channel] = append(f.history[channel], m)
-	live := obj{}
-	for k, v := range m {
-		live[k] = v
-	}
+	live := maps.Clone(m)
 	for _, g := range f.guilds {
 		for _, key := range []string{"channels", "threads"} {
 			list, _ := g[key].([]obj)
