@@ -70,6 +70,15 @@ func (n normaliser) filesIn(m *messageData, channel guilds.ID) []relay.Attachmen
 	return all
 }
 
+// withForwarded are the files of m, and of what was forwarded with it.
+func (m *messageData) withForwarded() []attachmentData {
+	all := slices.Clone(m.Attachments)
+	for _, s := range m.Snapshots {
+		all = append(all, s.Message.Attachments...)
+	}
+	return all
+}
+
 // quoted is the message that m replies to; nil if it is no reply, or that is gone. The first line of a thread refers
 // to a message too, and so does a forwarded one.
 func (m *messageData) quoted() *messageData {

@@ -226,7 +226,7 @@ func tooLarge(err error) bool {
 
 // refusedForm reports whether Discord refused what was asked for, and not the bot, the chat, or anything at this time.
 func refusedForm(err error) bool {
-	return answered(err, http.StatusBadRequest) || answered(err, http.StatusForbidden)
+	return answered(err, http.StatusBadRequest, http.StatusForbidden)
 }
 
 // postFile makes a post of the forum ch with the file, and the caption inside. There is no nonce for a post: after an
