@@ -145,8 +145,7 @@ func Decode(raw []byte, out any, sayable ...error) error {
 	if err == nil || slices.ContainsFunc(sayable, func(s error) bool { return errors.Is(err, s) }) {
 		return err
 	}
-	var te *json.UnmarshalTypeError
-	if errors.As(err, &te) {
+	if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		kind, _, _ := strings.Cut(te.Value, " ")
 		return fmt.Errorf("%s in field %q where %s belongs", kind, te.Field, te.Type)
 	}
@@ -220,7 +219,7 @@ func (f *Fault) Refused(status int) bool { return f.Sent == Refused && f.Status 
 
 // FaultOf is the Fault in err; one that says nothing if there is none.
 func FaultOf(err error) *Fault {
-	if f := new(Fault); errors.As(err, &f) {
+	if f, ok := errors.AsType[*Fault](err); ok {
 		return f
 	}
 	return new(Fault)
@@ -229,8 +228,7 @@ func FaultOf(err error) *Fault {
 // Explain is err as a gateway may read it. refused makes a new error of what the network refused for good, with
 // relay.Refused or relay.Gone. network is the network's name.
 func Explain(err error, network string, refused func(*Fault) *relay.ActionError) *relay.ActionError {
-	var done *relay.ActionError
-	if errors.As(err, &done) {
+	if done, ok := errors.AsType[*relay.ActionError](err); ok {
 		return done
 	}
 	switch f := FaultOf(err); {
