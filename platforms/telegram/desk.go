@@ -162,12 +162,10 @@ func (d *desk) attend(ctx context.Context, q *query) {
 		defer d.mu.Unlock()
 		delete(d.open, pressID(q.id))
 	}()
-	t := time.NewTimer(pressWait - time.Since(q.at))
-	defer t.Stop()
 	words := ""
 	select {
 	case words = <-q.words:
-	case <-t.C:
+	case <-time.After(pressWait - time.Since(q.at)):
 	case <-ctx.Done():
 		return
 	}
