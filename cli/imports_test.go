@@ -64,7 +64,7 @@ var mayImport = map[string]string{
 	"platforms/slack":            "relay relay/finding platforms " + kit + " platforms/recent platforms/slack/*",
 	"platforms/slack/dialect":    "platforms/markdown",
 	"platforms/slack/*":          "relay platforms platforms/httpcall platforms/ratelimit platforms/backoff platforms/status platforms/socket",
-	"platforms/discord":          "relay relay/finding platforms " + kit + " platforms/inbox platforms/discord/*",
+	"platforms/discord":          "relay platforms " + kit + " platforms/inbox platforms/discord/*",
 	"platforms/discord/dialect":  "platforms/markdown",
 	"platforms/telegram":         "relay relay/finding platforms " + kit + " platforms/inbox platforms/telegram/*",
 	"platforms/telegram/dialect": "platforms/markdown",

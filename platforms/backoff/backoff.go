@@ -37,10 +37,8 @@ func Shortened(d time.Duration) time.Duration {
 
 // Pause waits for d. It returns false when ctx ended first.
 func Pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

@@ -72,6 +72,15 @@ func (n normaliser) filesIn(m *messageData, channel guilds.ID) []relay.Attachmen
 	return all
 }
 
+// withForwarded returns the files of m and of the messages forwarded with it.
+func (m *messageData) withForwarded() []attachmentData {
+	all := slices.Clone(m.Attachments)
+	for _, s := range m.Snapshots {
+		all = append(all, s.Message.Attachments...)
+	}
+	return all
+}
+
 // quoted returns the message to which m replies; nil if m is no reply or that message is gone. The first line of a
 // thread and a forwarded message refer to messages, too, but do not reply.
 func (m *messageData) quoted() *messageData {

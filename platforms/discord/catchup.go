@@ -1,13 +1,13 @@
 package discord
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
-	"sort"
 	"strconv"
 	"time"
 
@@ -242,7 +242,7 @@ func (f *feeder) refill(ctx context.Context, s *stream) error {
 			}
 		}
 		// Discord returns these messages with the newest first.
-		sort.Slice(page, func(i, j int) bool { return page[i].id < page[j].id })
+		slices.SortFunc(page, func(a, b missedMessage) int { return cmp.Compare(a.id, b.id) })
 		s.fetched += len(page)
 		s.ended = len(page) < missedPage
 		if n := len(page); n > 0 {
@@ -291,7 +291,7 @@ func (f *feeder) unknown(ctx context.Context, chat relay.ChatID, page []missedMe
 // fetch makes a GET. If the bot may not see something, or it is gone, the answer counts as empty.
 func (f *feeder) fetch(ctx context.Context, endpoint string, out any) error {
 	err := f.rest.Do(ctx, http.MethodGet, endpoint, nil, out)
-	if answered(err, http.StatusForbidden) || answered(err, http.StatusNotFound) || answered(err, http.StatusBadRequest) {
+	if answered(err, http.StatusForbidden, http.StatusNotFound, http.StatusBadRequest) {
 		return nil
 	}
 	return err

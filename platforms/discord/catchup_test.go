@@ -2,6 +2,7 @@ package discord
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -47,9 +48,7 @@ func (f *fakeDiscord) listings(w http.ResponseWriter, r *http.Request) bool {
 		out := []obj{}
 		for _, c := range list {
 			full := obj{"guild_id": guild}
-			for k, v := range c {
-				full[k] = v
-			}
+			maps.Copy(full, c)
 			if h := f.history[c["id"].(string)]; len(h) > 0 {
 				full["last_message_id"] = h[len(h)-1]["id"]
 			}

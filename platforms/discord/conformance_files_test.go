@@ -3,11 +3,9 @@ package discord
 import (
 	"context"
 	"net/http"
-	"net/http/httptest"
 	"path"
 	"strconv"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
@@ -19,23 +17,13 @@ var (
 	_ platformtest.FileShower = (*harness)(nil)
 )
 
-// harnessCDN is where the files of people's messages are.
-type harnessCDN struct {
-	address string // set once
-
+// peopleFiles is where the files of people's messages are, at the fake's own address.
+type peopleFiles struct {
 	mu    sync.Mutex // guards files
 	files map[string][]byte
 }
 
-func newHarnessCDN(t *testing.T) *harnessCDN {
-	c := &harnessCDN{files: map[string][]byte{}}
-	srv := httptest.NewServer(c)
-	t.Cleanup(srv.Close)
-	c.address = srv.URL
-	return c
-}
-
-func (c *harnessCDN) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (c *peopleFiles) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	content, ok := c.files[r.URL.Path]
 	c.mu.Unlock()
@@ -46,12 +34,21 @@ func (c *harnessCDN) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(content)
 }
 
+// add keeps a file, and returns its path.
+func (c *peopleFiles) add(f platformtest.Shown) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.files == nil {
+		c.files = make(map[string][]byte)
+	}
+	at := "/attachments/" + strconv.Itoa(len(c.files)) + "/" + f.Name
+	c.files[at] = f.Content
+	return at
+}
+
 // Show implements platformtest.FileShower.
 func (h *harness) Show(_ context.Context, who platformtest.Person, where platformtest.Place, text string, f platformtest.Shown) error {
-	h.cdn.mu.Lock()
-	at := "/attachments/" + strconv.Itoa(len(h.cdn.files)) + "/" + f.Name
-	h.cdn.files[at] = f.Content
-	h.cdn.mu.Unlock()
+	at := h.fake.cdn.add(f)
 	author := obj{"id": "4001", "username": "ann", "global_name": "Ann"}
 	if who == platformtest.Bob {
 		author = obj{"id": "4002", "username": "bob"}
@@ -59,16 +56,16 @@ func (h *harness) Show(_ context.Context, who platformtest.Person, where platfor
 	types := map[relay.MessageType]string{relay.TypePhoto: "image/png", relay.TypeDocument: "application/pdf"}
 	h.fake.write(placeOf(who, where), author, text, obj{
 		"id": h.fake.id(), "filename": path.Base(at), "size": len(f.Content), "content_type": types[f.Kind],
-		"url": h.cdn.address + at + "?ex=ffffffff&hm=00",
+		"url": h.fake.address + at + "?ex=ffffffff&hm=00",
 	})
 	return nil
 }
 
 // Lose implements platformtest.FileShower: the messages are gone, too.
 func (h *harness) Lose(context.Context) error {
-	h.cdn.mu.Lock()
-	defer h.cdn.mu.Unlock()
-	clear(h.cdn.files)
+	h.fake.cdn.mu.Lock()
+	defer h.fake.cdn.mu.Unlock()
+	clear(h.fake.cdn.files)
 	return nil
 }
 

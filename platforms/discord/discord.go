@@ -28,6 +28,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/commands"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/dialect"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/examine"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
@@ -110,6 +111,8 @@ type Bot struct {
 	*hooks         // answers interactions
 	*threads       // those that it makes
 
+	examine.Examiner // how it stands there
+
 	holding *holding
 }
 
@@ -152,6 +155,8 @@ func open(o platforms.Options) (*Bot, error) {
 		files:   newFiles(opts[keyCDN], o.Transport),
 		absent:  new(rest.Absent),
 		holding: newHolding(),
+
+		Examiner: examine.New(bot, api, o.APIBase != ""),
 	}
 	p.reader.cdn = p.files.cdn
 	p.reader.passthrough = p.opts[keyInteractions] == interactionsPassthrough

@@ -17,12 +17,16 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/testdata/long"
 )
+
+// conforms runs the suite over sockets in the long form, and else in memory, where the bot's rates cost no time.
+var conforms = long.Pick(platformtest.RunInBubbles, platformtest.Run)
 
 func TestConformance(t *testing.T) {
 	for _, interactions := range []string{interactionsInbound, interactionsPassthrough} {
 		t.Run(interactions, func(t *testing.T) {
-			platformtest.Run(t, func(t *testing.T) platformtest.Harness {
+			conforms(t, func(t *testing.T) platformtest.Harness {
 				h := newHarness(t)
 				h.interactions = interactions
 				return h
@@ -33,7 +37,7 @@ func TestConformance(t *testing.T) {
 
 // TestConformanceWithEndpoint: Discord calls over HTTP too, and the socket's promises stay.
 func TestConformanceWithEndpoint(t *testing.T) {
-	platformtest.Run(t, func(t *testing.T) platformtest.Harness {
+	conforms(t, func(t *testing.T) platformtest.Harness {
 		h := newHarness(t)
 		h.endpoint, h.interactions = true, interactionsInbound
 		return h
@@ -46,13 +50,12 @@ func TestConformanceWithEndpoint(t *testing.T) {
 type harness struct {
 	// Set once.
 	fake  *fakeDiscord
-	begun time.Time
+	carry http.RoundTripper // nil: the network's own
 	log   platformtest.Log
 	// endpoint: every message comes with calls over HTTP that are for nobody.
 	endpoint bool
 
 	interactions string // the setting
-	cdn          *harnessCDN
 
 	mu       sync.Mutex // guards the fields below
 	open     *Bot       // last
@@ -68,16 +71,20 @@ type harness struct {
 }
 
 func newHarness(t *testing.T) *harness {
-	h := &harness{fake: newFakeDiscord(), begun: time.Now(), threads: map[string]string{}, buttons: map[string][]string{}}
+	h := &harness{fake: newFakeDiscord(), threads: map[string]string{}, buttons: map[string][]string{}}
+	if long.Pick(false, true) {
+		h.fake.serve(t)
+	} else {
+		afterEpoch()
+		h.carry = h.fake.pipe(t)
+	}
 	twin := testGuild()
 	twin["id"], twin["threads"] = "901", []obj{}
 	twin["roles"] = []obj{{"id": "901", "permissions": "1024"}}
 	twin["channels"] = []obj{{"id": "990", "type": 0, "name": "garden"}}
 	h.fake.guilds = []obj{testGuild(), twin}
 	h.fake.rest = h.rest
-	h.fake.serve(t)
-	h.cdn = newHarnessCDN(t)
-	h.cursor = state{Base: h.fake.address + "/api", Seen: guilds.At(h.begun)}.encode()
+	h.cursor = state{Base: h.fake.address + "/api", Seen: guilds.At(time.Now())}.encode()
 	return h
 }
 
@@ -88,10 +95,10 @@ func (h *harness) Open() (platforms.Bot, error) {
 	if h.endpoint {
 		values = endpointValues(quickWaits)
 	}
-	values[keyInteractions], values[keyCDN] = h.interactions, h.cdn.address
+	values[keyInteractions], values[keyCDN] = h.interactions, h.fake.address
 	p, err := open(platforms.Options{
 		Token: relay.NewSecret([]byte(testToken)), APIBase: h.fake.address + "/api",
-		Values: values, Log: h.log.Logger(),
+		Values: values, Log: h.log.Logger(), Transport: h.carry,
 	})
 	if err != nil {
 		return nil, err

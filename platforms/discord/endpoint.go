@@ -30,12 +30,9 @@ var _ platforms.Hook = (*Bot)(nil)
 
 func publicKeyKey() platforms.Key {
 	return platforms.Key{
-		Name: keyPublicKey,
-		Check: func(v string) error {
-			_, err := publicKey(v)
-			return err
-		},
-		Help: "the application's public key, for interactions over HTTP; empty: they come over the socket",
+		Name:  keyPublicKey,
+		Check: func(v string) error { _, err := publicKey(v); return err },
+		Help:  "the application's public key, for interactions over HTTP; empty: they come over the socket",
 	}
 }
 

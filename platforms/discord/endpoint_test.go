@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -61,9 +63,7 @@ const (
 // endpointValues turn the endpoint on.
 func endpointValues(values map[string]string) map[string]string {
 	out := map[string]string{keyPublicKey: vectorKey}
-	for k, v := range values {
-		out[k] = v
-	}
+	maps.Copy(out, values)
 	return out
 }
 
@@ -119,7 +119,7 @@ func wantUnauthorized(t testing.TB, a platforms.HookAnswer, why platforms.HookRe
 func onEndpoint(t *testing.T, test func(t *testing.T, f *fakeDiscord, p *Bot)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)))
+		afterEpoch()
 		f := newFakeDiscord()
 		test(t, f, f.testBot(t, f.pipe(t), t.Output(), endpointValues(nil)))
 	})
@@ -224,9 +224,7 @@ func TestEndpointAnswers(t *testing.T) {
 		in := newTestInbox()
 		with := func(changes obj) obj {
 			c := f.command("tok")
-			for k, v := range changes {
-				c[k] = v
-			}
+			maps.Copy(c, changes)
 			return c
 		}
 		button := obj{"type": 3, "data": obj{"component_type": 2, "custom_id": "hp1:p:yes"}, "message": obj{"id": "7"}}
@@ -505,49 +503,45 @@ func TestAnOrderlyStopKeepsWhatCameOverHTTP(t *testing.T) {
 
 // TestUnreadableOverHTTP: it is kept without its token, and Discord is told that all is well.
 func TestUnreadableOverHTTP(t *testing.T) {
-	t.Parallel()
-	f, in := newFakeDiscord(), newTestInbox()
-	f.serve(t)
-	var log platformtest.Log
-	p := f.testBot(t, nil, &log, endpointValues(quickWaits))
-	r := run(t, p, in)
-	const token = "aW50ZXJhY3Rpb24tdG9rZW4-canary"
-	f.await(t, "an identify", func() bool { return f.current != nil })
-	nameless := f.command(token)
-	nameless["data"] = obj{"id": "1", "type": 1}
-	for _, body := range []any{
-		obj{"type": "nonsense", "id": "1", "token": token}, []any{token}, token, nil,
-		obj{"type": 2, "token": token, "channel_id": "5", "user": obj{"id": "6"}}, obj{"type": 2, "id": "1", "TOKEN": ""},
-	} {
-		wantAnswer(t, post(t.Context(), p, body), lost, platforms.Unreadable)
-	}
-	wantAnswer(t, post(t.Context(), p, nameless), later, "") // that shows later: its placeholder goes
-	f.await(t, "the end of the placeholder", func() bool {
-		for _, c := range f.calls {
-			if c == "DELETE /webhooks/"+testBotID+"/"+token+"/messages/@original" {
-				return true
+	synctest.Test(t, func(t *testing.T) {
+		afterEpoch()
+		f, in := newFakeDiscord(), newTestInbox()
+		var log platformtest.Log
+		p := f.testBot(t, f.pipe(t), &log, endpointValues(nil))
+		r := run(t, p, in)
+		const token = "aW50ZXJhY3Rpb24tdG9rZW4-canary"
+		f.await(t, "an identify", func() bool { return f.current != nil })
+		nameless := f.command(token)
+		nameless["data"] = obj{"id": "1", "type": 1}
+		for _, body := range []any{
+			obj{"type": "nonsense", "id": "1", "token": token}, []any{token}, token, nil,
+			obj{"type": 2, "token": token, "channel_id": "5", "user": obj{"id": "6"}}, obj{"type": 2, "id": "1", "TOKEN": ""},
+		} {
+			wantAnswer(t, post(t.Context(), p, body), lost, platforms.Unreadable)
+		}
+		wantAnswer(t, post(t.Context(), p, nameless), later, "") // that shows later: its placeholder goes
+		f.await(t, "the end of the placeholder", func() bool {
+			return slices.Contains(f.calls, "DELETE /webhooks/"+testBotID+"/"+token+"/messages/@original")
+		})
+		wantAnswer(t, post(t.Context(), p, f.command("after")), later, "")
+		in.await(t, "/ask after")
+		r.end(t)
+		kept := 0
+		for _, b := range in.batches {
+			for _, u := range b.Undecodable {
+				kept++
+				if bytes.Contains(u.Raw, []byte(token)) || strings.Contains(u.Err.Error(), token) {
+					t.Errorf("the quarantine has the token: %s, %v", u.Raw, u.Err)
+				}
 			}
 		}
-		return false
+		if kept != 7 {
+			t.Errorf("%d are kept, want 7", kept)
+		}
+		if strings.Contains(log.String(), token) {
+			t.Error("the log has the token")
+		}
 	})
-	wantAnswer(t, post(t.Context(), p, f.command("after")), later, "")
-	in.await(t, "/ask after")
-	r.end(t)
-	kept := 0
-	for _, b := range in.batches {
-		for _, u := range b.Undecodable {
-			kept++
-			if bytes.Contains(u.Raw, []byte(token)) || strings.Contains(u.Err.Error(), token) {
-				t.Errorf("the quarantine has the token: %s, %v", u.Raw, u.Err)
-			}
-		}
-	}
-	if kept != 7 {
-		t.Errorf("%d are kept, want 7", kept)
-	}
-	if strings.Contains(log.String(), token) {
-		t.Error("the log has the token")
-	}
 }
 
 // TestTheSameInteractionTwice: while it waits it is known already; after that the inbox knows it.
@@ -588,7 +582,7 @@ func TestAnswersWaitForTheHTTPAnswer(t *testing.T) {
 	for name, do := range through() {
 		t.Run(name, func(t *testing.T) {
 			onRESTWith(t, endpointValues(nil), func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
-				time.Sleep(time.Until(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)))
+				afterEpoch()
 				ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
 				defer cancel()
 				var known time.Time

@@ -49,5 +49,7 @@ func refusedWith(err error, codes ...int) bool {
 	return f.Sent == httpcall.Refused && slices.Contains(codes, f.Code)
 }
 
-// answered reports whether Discord refused the request with the HTTP status.
-func answered(err error, status int) bool { return httpcall.FaultOf(err).Refused(status) }
+// answered reports whether Discord refused the request with one of HTTP's statuses.
+func answered(err error, statuses ...int) bool {
+	return slices.ContainsFunc(statuses, httpcall.FaultOf(err).Refused)
+}

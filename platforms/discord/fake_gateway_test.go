@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -48,6 +49,7 @@ type fakeDiscord struct {
 	// Set before it serves.
 	address  string // "http://host:port" it is reached at
 	interval time.Duration
+	cdn      peopleFiles
 	rest     func(w http.ResponseWriter, r *http.Request) bool // true: answered
 	// hostile, when not nil, deals with the connection of that number (from 0) instead of the
 	// gateway; it returns true when it is done with it, and false to let the gateway go on.
@@ -167,7 +169,7 @@ func (f *fakeDiscord) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	path, ok := strings.CutPrefix(r.URL.Path, "/api/v10")
 	if !ok {
-		http.NotFound(w, r)
+		f.cdn.ServeHTTP(w, r)
 		return
 	}
 	f.mu.Lock()
@@ -241,9 +243,7 @@ func (f *fakeDiscord) channel(id string) obj {
 			for _, c := range list {
 				if c["id"] == id {
 					full := obj{"guild_id": g["id"]}
-					for k, v := range c {
-						full[k] = v
-					}
+					maps.Copy(full, c)
 					return full
 				}
 			}
@@ -483,10 +483,7 @@ func (f *fakeDiscord) write(channel string, author obj, text string, attachments
 	}
 	f.mu.Lock()
 	f.history[channel] = append(f.history[channel], m)
-	live := obj{}
-	for k, v := range m {
-		live[k] = v
-	}
+	live := maps.Clone(m)
 	for _, g := range f.guilds {
 		for _, key := range []string{"channels", "threads"} {
 			list, _ := g[key].([]obj)

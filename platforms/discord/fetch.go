@@ -30,8 +30,7 @@ const (
 func cdnKey() platforms.Key {
 	return platforms.Key{Name: keyCDN, Help: "one more place that files come from, like http://127.0.0.1:8082, for an API of one's own",
 		Check: func(v string) error {
-			u, err := url.Parse(v)
-			if v != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "") {
+			if platforms.CheckBase(v, "") != nil {
 				return errors.New("want the URL of a server of files, like http://127.0.0.1:8082")
 			}
 			return nil
@@ -121,14 +120,10 @@ func (f *files) get(ctx context.Context, address string) (io.ReadCloser, error) 
 
 // withoutURL returns the error of a request without its address.
 func withoutURL(err error) error {
-	var ue *url.Error
-	if errors.As(err, &ue) {
-		err = ue.Err
-	}
 	if errors.Is(err, errElsewhere) {
 		return goneFile(errElsewhere)
 	}
-	return fmt.Errorf("fetch file: %w", err)
+	return fmt.Errorf("fetch file: %w", httpcall.WithoutURL(err))
 }
 
 // judge returns why a response contains no file; nil if it does.
@@ -182,15 +177,12 @@ func (p *Bot) freshURL(ctx context.Context, r fileRef) (string, error) {
 	var m messageData
 	err := p.rest.Do(ctx, http.MethodGet, discordgo.EndpointChannelMessage(r.Channel.String(), r.Message.String()), nil, &m)
 	switch {
-	case answered(err, http.StatusForbidden), answered(err, http.StatusNotFound), answered(err, http.StatusBadRequest):
+	case answered(err, http.StatusForbidden, http.StatusNotFound, http.StatusBadRequest):
 		return "", goneFile(err)
 	case err != nil:
 		return "", fmt.Errorf("read the message of a file: %w", err)
 	}
-	all := slices.Clone(m.Attachments)
-	for _, s := range m.Snapshots {
-		all = append(all, s.Message.Attachments...)
-	}
+	all := m.withForwarded()
 	i := slices.IndexFunc(all, func(a attachmentData) bool { return a.ID == r.ID })
 	if i < 0 {
 		return "", goneFile(errNotThere) // its author took it out

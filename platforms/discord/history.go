@@ -1,11 +1,11 @@
 package discord
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -36,7 +36,7 @@ func (p *Bot) History(ctx context.Context, ev relay.Event, n int) ([]relay.Conte
 	}
 	began := len(page) < historyPage
 	page = slices.DeleteFunc(page, func(m messageData) bool { return m.ID >= event })
-	sort.Slice(page, func(i, j int) bool { return page[i].ID > page[j].ID }) // newest first
+	slices.SortFunc(page, func(a, b messageData) int { return cmp.Compare(b.ID, a.ID) }) // newest first
 	lines, whole := normaliser{bot: p.bot, me: p.Me()}.history(page, n)
 	return lines, whole || began, nil
 }
@@ -69,12 +69,8 @@ func remark(m *messageData) string {
 		words = append(words, text)
 	}
 	voice := m.Flags&int64(discordgo.MessageFlagsIsVoiceMessage) != 0
-	all := slices.Clone(m.Attachments)
-	for _, s := range m.Snapshots {
-		all = append(all, s.Message.Attachments...)
-	}
-	for i := range all {
-		words = append(words, word(&all[i], voice))
+	for _, a := range m.withForwarded() {
+		words = append(words, word(&a, voice))
 	}
 	return strings.Join(append(words, describe(m)...), "\n")
 }

@@ -2,6 +2,7 @@ package discord
 
 import (
 	"context"
+	"maps"
 	"strconv"
 	"testing"
 
@@ -17,9 +18,7 @@ func said(id int, by, text string, more ...obj) obj {
 		"author": obj{"id": by, "username": "user" + by, "global_name": "User " + by},
 	}
 	for _, o := range more {
-		for k, v := range o {
-			m[k] = v
-		}
+		maps.Copy(m, o)
 	}
 	return m
 }

@@ -54,7 +54,7 @@ func TestInteractions(t *testing.T) {
 
 func someInteractions(t *testing.T, seed uint64, n int) {
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)))
+		afterEpoch()
 		f := newFakeDiscord()
 		w := &hookMoods{RoundTripper: f.pipe(t), rnd: rand.New(rand.NewPCG(seed, 9)), by: map[string]*hooked{}}
 		channels := make([]obj, 60)

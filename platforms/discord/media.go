@@ -227,7 +227,7 @@ func tooLarge(err error) bool {
 
 // refusedForm reports whether Discord refused the request itself, not the bot, the chat, or this moment.
 func refusedForm(err error) bool {
-	return answered(err, http.StatusBadRequest) || answered(err, http.StatusForbidden)
+	return answered(err, http.StatusBadRequest, http.StatusForbidden)
 }
 
 // postFile makes a post of the forum ch with the file, and the caption inside. There is no nonce for a post: after an

@@ -204,7 +204,7 @@ func (f *fakeDiscord) aPress(token, data string) obj {
 // holds up nobody.
 func TestARefusedPressIsAnsweredAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)))
+		afterEpoch()
 		f := newFakeDiscord()
 		var mu sync.Mutex // guards said
 		var said []string

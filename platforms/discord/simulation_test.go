@@ -28,7 +28,7 @@ func TestTwentyFourHours(t *testing.T) {
 
 func aDay(t *testing.T, seed uint64) {
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)))
+		afterEpoch()
 		f := newFakeDiscord()
 		rt := f.pipe(t)
 		f.guilds = []obj{testGuild()}

@@ -19,12 +19,15 @@ import (
 // simulated runs body in a bubble with a fake without sockets.
 func simulated(t *testing.T, body func(t *testing.T, f *fakeDiscord, open func() *Bot)) {
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC))) // Discord's ids begin in 2015
+		afterEpoch()
 		f := newFakeDiscord()
 		rt := f.pipe(t)
 		body(t, f, func() *Bot { return f.testBot(t, rt, t.Output(), nil) })
 	})
 }
+
+// afterEpoch has a bubble's time be one in which Discord has ids: they begin in 2015, a bubble in 2000.
+func afterEpoch() { time.Sleep(time.Until(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC))) }
 
 // TestFaults: whatever the first connections do, the bot comes through, in bounded time, and loses
 // nothing that was said from then on.

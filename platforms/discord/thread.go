@@ -181,7 +181,7 @@ func (th *threads) RenameThread(ctx context.Context, a relay.ThreadRename) (rela
 	d, err := th.channel(ctx, t, thread)
 	switch {
 	case err == nil:
-	case thread != a.Chat && (answered(err, http.StatusForbidden) || answered(err, http.StatusNotFound)):
+	case thread != a.Chat && answered(err, http.StatusForbidden, http.StatusNotFound):
 		return relay.Result{}, relay.Declined(Name) // the answer must not tell whether the thread exists
 	default:
 		return relay.Result{}, explained(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +19,15 @@ type Asked struct {
 	Network string // its name for people
 	Host    string // of the API, with its port if it has one
 	Own     bool   // the API is at a configured api_base
+}
+
+// HostOf returns the host of an address, to be shown to people: the rest of an address often contains a bot's token.
+func HostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return "an address that is not shown"
+	}
+	return u.Host
 }
 
 // Unanswered returns the finding in f, a call that had no result for another reason than the bot's token.

@@ -103,10 +103,7 @@ func (c *Client) Do(req *http.Request, what string, secrets ...string) (Answer, 
 	if err == nil {
 		return a, nil
 	}
-	var ue *url.Error
-	if errors.As(err, &ue) {
-		err = ue.Err // without the URL, which may hold a secret
-	}
+	err = WithoutURL(err)
 	f := &Fault{What: what, Status: a.Status, Message: c.Scrub(err.Error(), secrets...), Cause: ctx.Err()}
 	if !left.Load() || !whole {
 		f.Sent = Never
@@ -115,6 +112,14 @@ func (c *Client) Do(req *http.Request, what string, secrets ...string) (Answer, 
 		f.Block = c.blockOf(req, err, naming.Load())
 	}
 	return a, f
+}
+
+// WithoutURL is the error of a request without the URL, which may hold a secret.
+func WithoutURL(err error) error {
+	if ue, ok := errors.AsType[*url.Error](err); ok {
+		return ue.Err
+	}
+	return err
 }
 
 // Scrub removes the token from text, however it is spelled, and secrets.
@@ -140,8 +145,7 @@ func Decode(raw []byte, out any, sayable ...error) error {
 	if err == nil || slices.ContainsFunc(sayable, func(s error) bool { return errors.Is(err, s) }) {
 		return err
 	}
-	var te *json.UnmarshalTypeError
-	if errors.As(err, &te) {
+	if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		kind, _, _ := strings.Cut(te.Value, " ")
 		return fmt.Errorf("%s in field %q where %s belongs", kind, te.Field, te.Type)
 	}
@@ -215,7 +219,7 @@ func (f *Fault) Refused(status int) bool { return f.Sent == Refused && f.Status 
 
 // FaultOf returns the Fault in err, or an empty one if there is none.
 func FaultOf(err error) *Fault {
-	if f := new(Fault); errors.As(err, &f) {
+	if f, ok := errors.AsType[*Fault](err); ok {
 		return f
 	}
 	return new(Fault)
@@ -224,8 +228,7 @@ func FaultOf(err error) *Fault {
 // Explain turns err into an error for a gateway. refused makes the error for a request that the network refused for
 // good, with relay.Refused or relay.Gone. network is the network's name.
 func Explain(err error, network string, refused func(*Fault) *relay.ActionError) *relay.ActionError {
-	var done *relay.ActionError
-	if errors.As(err, &done) {
+	if done, ok := errors.AsType[*relay.ActionError](err); ok {
 		return done
 	}
 	switch f := FaultOf(err); {

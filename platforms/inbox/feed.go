@@ -89,12 +89,10 @@ func (f *Feed) take(ctx context.Context, p *piece, wait time.Duration) error {
 		f.bytes.Add(-size)
 		return ErrBusy
 	}
-	t := time.NewTimer(wait)
-	defer t.Stop()
 	select {
 	case err := <-p.done:
 		return err
-	case <-t.C:
+	case <-time.After(wait):
 		return ErrLate
 	case <-f.ended:
 		return ErrEnded

@@ -91,14 +91,7 @@ func (b *bench) asks(p platforms.Prompter, h Presser, a relay.Prompt) relay.Resu
 func (b *bench) presses(h Presser, where Place, src relay.Source, message relay.MessageID, prompt string) (press relay.Event) {
 	before := len(b.in.events())
 	must("harness: press", h.Press(b.ctx, Ann, where, message, prompt, "yes"))
-	b.until(func() bool {
-		got := b.in.events()[before:]
-		i := slices.IndexFunc(got, func(ev relay.Event) bool { return ev.Prompt != nil })
-		if i >= 0 {
-			press = got[i]
-		}
-		return i >= 0
-	}, func() error { return errors.New("wait for the event of a press") })
+	press = b.eventThat(before, func(ev relay.Event) bool { return ev.Prompt != nil }, "the event of a press")
 	a := *press.Prompt
 	switch {
 	case a.PromptID != prompt || a.OptionID != "yes" || a.PromptMessageID != message:

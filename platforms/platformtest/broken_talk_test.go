@@ -135,7 +135,7 @@ var talkBreakages = map[string]breakage{
 			return relay.Result{}, err
 		}
 	}},
-	"takes an unclear file for not sent": {"13", "want it maybe sent", func(_ *loop, b *broken) {
+	"takes an unclear file for not sent": {"13", "counts as not sent", func(_ *loop, b *broken) {
 		b.post = func(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
 			res, err := b.Loopback.SendMedia(ctx, a)
 			if err != nil {

@@ -2,6 +2,7 @@ package platformtest
 
 import (
 	"context"
+	"iter"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -10,6 +11,19 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 )
+
+// Flips are s with one bit changed, each in turn: what a signature must not verify.
+func Flips(s string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for at := range len(s) * 8 {
+			b := []byte(s)
+			b[at/8] ^= 1 << (at % 8)
+			if !yield(string(b)) {
+				return
+			}
+		}
+	}
+}
 
 // pauseOfCaller is how long a Caller waits before it calls again.
 const pauseOfCaller = 5 * time.Millisecond

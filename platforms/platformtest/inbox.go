@@ -86,17 +86,20 @@ func (in *inbox) events() []relay.Event {
 }
 
 // event waits for an accepted event with that text and returns the first one.
-func (b *bench) event(text string) (found relay.Event) {
+func (b *bench) event(text string) relay.Event {
+	return b.eventThat(0, func(ev relay.Event) bool { return ev.Text == text }, fmt.Sprintf("an event that says %q", text))
+}
+
+// eventThat waits for an accepted event of which is holds, behind the first before, and returns the first one. what names it.
+func (b *bench) eventThat(before int, is func(relay.Event) bool, what string) (found relay.Event) {
 	b.until(func() bool {
-		got := b.in.events()
-		i := slices.IndexFunc(got, func(ev relay.Event) bool { return ev.Text == text })
+		got := b.in.events()[before:]
+		i := slices.IndexFunc(got, is)
 		if i >= 0 {
 			found = got[i]
 		}
 		return i >= 0
-	}, func() error {
-		return fmt.Errorf("wait for an event that says %q; accepted so far: %q", text, texts(b.in.events()))
-	})
+	}, func() error { return fmt.Errorf("wait for %s; accepted so far: %q", what, texts(b.in.events())) })
 	return found
 }
 

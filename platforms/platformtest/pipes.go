@@ -104,12 +104,10 @@ func (c *pipeConn) Read(b []byte) (int, error) {
 		if left <= 0 {
 			return 0, os.ErrDeadlineExceeded
 		}
-		timer := time.NewTimer(left)
 		select {
 		case <-changed:
-		case <-timer.C:
+		case <-time.After(left):
 		}
-		timer.Stop()
 	}
 }
 

@@ -45,6 +45,7 @@ package platformtest
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -86,17 +87,27 @@ var checks = []check{
 // Run puts a platform through all checks, each as a subtest on a harness of its own; all but the first run side by
 // side. open may use its t for cleanup and to fail.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
+	runIn(t, func(t *testing.T, check func(t *testing.T)) { check(t) }, open)
+}
+
+// RunInBubbles is Run for a network without sockets (Pipes): each check is in a bubble of synctest, where waiting takes no
+// time.
+func RunInBubbles(t *testing.T, open func(t *testing.T) Harness) { runIn(t, synctest.Test, open) }
+
+func runIn(t *testing.T, place func(t *testing.T, check func(t *testing.T)), open func(t *testing.T) Harness) {
 	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) {
 			if c.name != checks[0].name { // which counts goroutines
 				t.Parallel() // most of a check is waiting
 			}
-			h := open(t)
-			ctx, cancel := context.WithTimeout(t.Context(), limit)
-			defer cancel()
-			if err := c.run(ctx, h); err != nil {
-				t.Errorf("%v\nwhat the platform logged:\n%s", err, h.Logged())
-			}
+			place(t, func(t *testing.T) {
+				h := open(t)
+				ctx, cancel := context.WithTimeout(t.Context(), limit)
+				defer cancel()
+				if err := c.run(ctx, h); err != nil {
+					t.Errorf("%v\nwhat the platform logged:\n%s", err, h.Logged())
+				}
+			})
 		})
 	}
 }

@@ -256,8 +256,7 @@ func NotSentIn(ctx context.Context) error { return platforms.NotSent(0, context.
 // Dropped returns the answer to a signal that is dropped because of err: a gateway does not try it again.
 func Dropped(err error) *relay.ActionError {
 	d := httpcall.FaultOf(err).RetryAfter
-	var ae *relay.ActionError
-	if errors.As(err, &ae) {
+	if ae, ok := errors.AsType[*relay.ActionError](err); ok {
 		d = ae.RetryAfter
 	}
 	return relay.Dropped(d, err)

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 )
 
 const ourBody = "AccountSid=AC00000000000000000000000000000001&ApiVersion=2010-04-01&Body=Gr%C3%BC%C3%9Fe+%F0%9F%91%8B+%26+more&From=%2B4915112345678&MessageSid=SM00000000000000000000000000000001&NumMedia=0&NumSegments=1&SmsMessageSid=SM00000000000000000000000000000001&SmsSid=SM00000000000000000000000000000001&SmsStatus=received&To=%2B15005550006"
@@ -37,17 +39,17 @@ func TestSignatureVectors(t *testing.T) {
 			if !check(v.target, v.want, v.body) {
 				t.Fatal("not verified")
 			}
-			for flipped := range flips(v.want) {
+			for flipped := range platformtest.Flips(v.want) {
 				if check(v.target, flipped, v.body) {
 					t.Errorf("the signature %q", flipped)
 				}
 			}
-			for flipped := range flips(v.target) {
+			for flipped := range platformtest.Flips(v.target) {
 				if check(flipped, v.want, v.body) {
 					t.Errorf("the target %q", flipped)
 				}
 			}
-			for flipped := range flips(v.body) {
+			for flipped := range platformtest.Flips(v.body) {
 				before, _ := url.ParseQuery(v.body)
 				after, err := url.ParseQuery(flipped)
 				same := err == nil && before.Encode() == after.Encode() && v.body[0] != '{' // %2b and %2B are one
@@ -56,19 +58,6 @@ func TestSignatureVectors(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// flips are s with one bit changed.
-func flips(s string) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for at := range len(s) * 8 {
-			b := []byte(s)
-			b[at/8] ^= 1 << (at % 8)
-			if !yield(string(b)) {
-				return
-			}
-		}
 	}
 }
 

@@ -147,20 +147,20 @@ func TestReceive(t *testing.T) {
 		want    *relay.Event // nil: nothing is handed in
 		raw     int          // in quarantine
 	}{
-		"text":    {want: ptr(event(func(*relay.Event) {}))},
-		"command": {changes: []string{"Body", "/stop"}, want: ptr(event(func(e *relay.Event) { e.Type, e.Text = relay.TypeCommand, "/stop" }))},
+		"text":    {want: new(event(func(*relay.Event) {}))},
+		"command": {changes: []string{"Body", "/stop"}, want: new(event(func(e *relay.Event) { e.Type, e.Text = relay.TypeCommand, "/stop" }))},
 		"WhatsApp": {
 			changes: []string{"From", "whatsapp:" + person, "ProfileName", "Ann"},
-			want: ptr(event(func(e *relay.Event) {
+			want: new(event(func(e *relay.Event) {
 				e.Source.ChatID, e.Source.UserID = "whatsapp:"+person, "whatsapp:"+person
 				e.Source.ChatName, e.Source.UserName, e.Source.UserDisplayName = "Ann", "Ann", "Ann"
 			})),
 		},
-		"button":                  {changes: []string{"ButtonText", "Yes"}, want: ptr(event(func(e *relay.Event) { e.Text = "Yes" }))},
-		"place":                   {changes: []string{"Body", "", "Latitude", "1.5", "Longitude", "2", "Label", "Home"}, want: ptr(event(func(e *relay.Event) { e.Type, e.Text = relay.TypeLocation, "Home\n1.5, 2" }))},
-		"picture":                 {changes: []string{"NumMedia", "1", "MediaContentType0", "image/jpeg"}, want: ptr(event(func(e *relay.Event) { e.Type = relay.TypePhoto }))},
-		"file":                    {changes: []string{"NumMedia", "1", "MediaContentType0", "application/pdf"}, want: ptr(event(func(e *relay.Event) { e.Type = relay.TypeDocument }))},
-		"by service":              {changes: []string{"To", "+1", "MessagingServiceSid", ourNumber}, want: ptr(event(func(*relay.Event) {}))},
+		"button":                  {changes: []string{"ButtonText", "Yes"}, want: new(event(func(e *relay.Event) { e.Text = "Yes" }))},
+		"place":                   {changes: []string{"Body", "", "Latitude", "1.5", "Longitude", "2", "Label", "Home"}, want: new(event(func(e *relay.Event) { e.Type, e.Text = relay.TypeLocation, "Home\n1.5, 2" }))},
+		"picture":                 {changes: []string{"NumMedia", "1", "MediaContentType0", "image/jpeg"}, want: new(event(func(e *relay.Event) { e.Type = relay.TypePhoto }))},
+		"file":                    {changes: []string{"NumMedia", "1", "MediaContentType0", "application/pdf"}, want: new(event(func(e *relay.Event) { e.Type = relay.TypeDocument }))},
+		"by service":              {changes: []string{"To", "+1", "MessagingServiceSid", ourNumber}, want: new(event(func(*relay.Event) {}))},
 		"another number":          {changes: []string{"To", "+15005550007"}, refused: platforms.WrongRecipient},
 		"another account":         {changes: []string{"AccountSid", "AC2"}, refused: platforms.WrongRecipient},
 		"no id":                   {changes: []string{"MessageSid", ""}, refused: platforms.Unreadable, raw: 1},
@@ -195,8 +195,6 @@ func TestReceive(t *testing.T) {
 		})
 	}
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // TestWhoHasNotProvedIt gets one answer, and nothing comes of it.
 func TestWhoHasNotProvedIt(t *testing.T) {

@@ -3,6 +3,7 @@ package sms
 import (
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -27,9 +28,7 @@ func TestThirdPartyTwilio(t *testing.T) {
 	form, _ := url.ParseQuery(ourBody)
 	with := func(name string, values ...string) url.Values {
 		out := url.Values{}
-		for k, v := range form {
-			out[k] = v
-		}
+		maps.Copy(out, form)
 		out[name] = values
 		return out
 	}

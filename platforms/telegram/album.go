@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"slices"
 	"time"
-	"unicode/utf16"
 
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/platforms/telegram/dialect"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -71,7 +71,7 @@ func (j *joiner) place(m *message, at int) (first int, part bool) {
 	}
 	now, gap := paste{at, m.Date, m.replied(), 0}, m.Date-before.date
 	follows := open && gap >= 0 && gap <= pasteGap && (now.replyTo == 0 || now.replyTo == before.replyTo)
-	long := len(m.Text) >= pasteUnits && len(utf16.Encode([]rune(m.Text))) >= pasteUnits
+	long := len(m.Text) >= pasteUnits && dialect.Units(m.Text) >= pasteUnits
 	if follows || long {
 		now.size = sizeOf(m.Text)
 	}

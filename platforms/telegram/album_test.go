@@ -386,7 +386,7 @@ func TestJoin(t *testing.T) {
 }
 
 func BenchmarkAlbumOfTen(b *testing.B) {
-	r := newReader(relay.Bot{Platform: Name, ID: "700100"}, testMe, false, discard())
+	r := newReader()
 	var us []*received
 	for i := range 10 {
 		u := photoOf(annChat(), int64(i+1), "a", "")

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -17,6 +16,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
+
+// publicAPI is Telegram's own Bot API.
+const publicAPI = "https://api.telegram.org"
 
 // maxAnswer bounds one answer of the API, in bytes: far more than a hundred of the largest updates.
 const maxAnswer = 64 << 20
@@ -46,32 +48,31 @@ const transferTimeout = 5 * time.Minute
 // that hangs holds up no message.
 type client struct {
 	// Set once, by newClient.
-	token    relay.Secret
-	endpoint string // format with two verbs: token and method
-	files    string // likewise: token and the path of a file
-	public   bool   // it is Telegram's own API
-	polls    *httpcall.Client
-	calls    *httpcall.Client
+	token  relay.Secret
+	base   string // of the API
+	public bool   // it is Telegram's own API
+	polls  *httpcall.Client
+	calls  *httpcall.Client
 }
 
 // newClient makes a client for the API at base, or for Telegram's own. rt, when not nil, carries everything.
 func newClient(token relay.Secret, base string, rt http.RoundTripper) *client {
-	endpoint, files, public := tgbotapi.APIEndpoint, tgbotapi.FileEndpoint, true
-	if base != "" {
-		format := strings.ReplaceAll(strings.TrimRight(base, "/"), "%", "%%")
-		endpoint, files = format+"/bot%s/%s", format+"/file/bot%s/%s"
-		at, err := url.Parse(base)
-		public = err == nil && at.Hostname() == "api.telegram.org"
-	}
+	base = cmp.Or(base, publicAPI)
+	at, err := url.Parse(base)
 	return &client{
-		token: token, endpoint: endpoint, files: files, public: public,
+		token: token, base: strings.TrimRight(base, "/"), public: err == nil && at.Hostname() == "api.telegram.org",
 		polls: httpcall.New(token, rt, maxAnswer), calls: httpcall.New(token, rt, maxAnswer),
 	}
 }
 
-// fileAddress returns the address of the file at a path. It is a credential.
+// address returns the address of a method. It is a credential.
+func (c *client) address(method string) string {
+	return c.base + "/bot" + c.token.RevealString() + "/" + method
+}
+
+// fileAddress returns the address of the file at a path. It is a credential, too.
 func (c *client) fileAddress(path string) string {
-	return fmt.Sprintf(c.files, c.token.RevealString(), (&url.URL{Path: path}).EscapedPath())
+	return c.base + "/file/bot" + c.token.RevealString() + "/" + (&url.URL{Path: path}).EscapedPath()
 }
 
 // closeIdle drops connections nobody uses. The client stays usable.
@@ -99,8 +100,7 @@ func (c *client) do(ctx context.Context, via *httpcall.Client, method string, pa
 	for key, value := range params {
 		form.Set(key, value)
 	}
-	address := fmt.Sprintf(c.endpoint, c.token.RevealString(), method)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.address(method), strings.NewReader(form.Encode()))
 	if err != nil {
 		return &httpcall.Fault{What: method, Sent: httpcall.Never, Message: via.Scrub(err.Error())}
 	}
@@ -118,7 +118,7 @@ func (c *client) upload(ctx context.Context, method string, params tgbotapi.Para
 	}
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()
-	req, err := form.Request(ctx, fmt.Sprintf(c.endpoint, c.token.RevealString(), method))
+	req, err := form.Request(ctx, c.address(method))
 	if err != nil {
 		return &httpcall.Fault{What: method, Sent: httpcall.Never, Message: c.calls.Scrub(err.Error())}
 	}
@@ -156,13 +156,4 @@ func answered(via *httpcall.Client, req *http.Request, method, secret string, ou
 		}
 	}
 	return fault
-}
-
-// hostOf returns the host of a web hook's address, or of the API's. The rest of it often contains a bot's token.
-func hostOf(address string) string {
-	u, err := url.Parse(strings.ReplaceAll(address, "%s", "x"))
-	if err != nil || u.Host == "" {
-		return "an address that is not shown"
-	}
-	return u.Host
 }

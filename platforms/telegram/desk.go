@@ -58,44 +58,38 @@ func (u *update) press() string {
 }
 
 // arrived takes note of the presses among updates. It never blocks.
-func (d *desk) arrived(us ...*received) {
-	for _, u := range us {
-		if id := u.press(); id != "" {
-			d.note(id, false)
-		}
-	}
-}
+func (d *desk) arrived(us ...*received) { d.note(us, false) }
 
 // arrivedAhead does the same for updates that will come to arrived again.
-func (d *desk) arrivedAhead(us ...*received) {
-	for _, u := range us {
-		if id := u.press(); id != "" {
-			d.note(id, true)
-		}
-	}
-}
+func (d *desk) arrivedAhead(us ...*received) { d.note(us, true) }
 
-// note puts a press into the queue, if it is new. ahead says that it will be noted once more.
-func (d *desk) note(id string, ahead bool) {
+// note puts presses that are new into the queue. ahead says that they will be noted once more.
+func (d *desk) note(us []*received, ahead bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	known := d.ahead[pressID(id)]
-	if ahead {
-		if len(d.ahead) >= maxPresses { // their updates never came again
-			clear(d.ahead)
+	for _, u := range us {
+		if u.press() == "" {
+			continue
 		}
-		d.ahead[pressID(id)] = true
-	} else {
-		delete(d.ahead, pressID(id))
-	}
-	if known || d.open[pressID(id)] != nil {
-		return
-	}
-	q := &query{id: id, at: time.Now(), words: make(chan string, 1)}
-	select {
-	case d.came <- q:
-		d.open[pressID(id)] = q
-	default:
+		press := pressID(u.press())
+		known := d.ahead[press] || d.open[press] != nil
+		if ahead {
+			if len(d.ahead) >= maxPresses { // their updates never came again
+				clear(d.ahead)
+			}
+			d.ahead[press] = true
+		} else {
+			delete(d.ahead, press)
+		}
+		if known {
+			continue
+		}
+		q := &query{id: u.press(), at: time.Now(), words: make(chan string, 1)}
+		select {
+		case d.came <- q:
+			d.open[press] = q
+		default:
+		}
 	}
 }
 
@@ -168,12 +162,10 @@ func (d *desk) attend(ctx context.Context, q *query) {
 		defer d.mu.Unlock()
 		delete(d.open, pressID(q.id))
 	}()
-	t := time.NewTimer(pressWait - time.Since(q.at))
-	defer t.Stop()
 	words := ""
 	select {
 	case words = <-q.words:
-	case <-t.C:
+	case <-time.After(pressWait - time.Since(q.at)):
 	case <-ctx.Done():
 		return
 	}

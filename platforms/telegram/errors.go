@@ -44,6 +44,12 @@ func refusedForGood(err error) bool {
 	return f.Refused(http.StatusBadRequest) || f.Refused(http.StatusForbidden)
 }
 
+// refusedToken reports whether the API knows no bot of this token.
+func refusedToken(err error) bool {
+	f := httpcall.FaultOf(err)
+	return f.Refused(http.StatusUnauthorized) || f.Refused(http.StatusNotFound)
+}
+
 // refusedFormat: the API did not take the entities, or an address in them.
 func refusedFormat(err error) bool { return refusedWith(err, "entit", "url", "can't parse") }
 

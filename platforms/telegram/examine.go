@@ -37,7 +37,7 @@ type examiner struct {
 // Examine implements platforms.Examiner. It notices another program that polls the bot while this program polls as
 // well, or by a poll of one second that confirms no update.
 func (e *examiner) Examine(ctx context.Context, chats []relay.Place) (out platforms.Examination) {
-	asked := httpcall.Asked{About: e.bot.String(), Network: "Telegram", Host: hostOf(cmp.Or(e.base, tgbotapi.APIEndpoint)), Own: e.base != ""}
+	asked := httpcall.Asked{About: e.bot.String(), Network: "Telegram", Host: httpcall.HostOf(cmp.Or(e.base, publicAPI)), Own: e.base != ""}
 	began := time.Now()
 	defer func() { out.Clock = e.client.calls.Clock(began) }()
 	say := func(f finding.Finding) { out.Findings = append(out.Findings, f) }
@@ -58,13 +58,8 @@ func (e *examiner) Examine(ctx context.Context, chats []relay.Place) (out platfo
 		out.Invite = "https://t.me/" + me.UserName + "?startgroup=hermes"
 	}
 	out.Findings = append(out.Findings, e.updates(ctx, asked)...)
-	return e.chats(ctx, asked, me, chats, out)
-}
-
-// refusedToken reports whether the API knows no bot of this token.
-func refusedToken(err error) bool {
-	f := httpcall.FaultOf(err)
-	return f.Refused(http.StatusUnauthorized) || f.Refused(http.StatusNotFound)
+	out.Findings = append(out.Findings, e.chats(ctx, asked, me, chats)...)
+	return out
 }
 
 // updates finds what keeps updates from coming here.
@@ -74,9 +69,9 @@ func (e *examiner) updates(ctx context.Context, asked httpcall.Asked) []finding.
 		return []finding.Finding{asked.Unanswered(httpcall.FaultOf(err))}
 	}
 	if w.URL != "" && !sameAddress(w.URL, e.hookURL) {
-		return []finding.Finding{finding.HookElsewhere.Of(asked.About, "the bot has a web hook at "+hostOf(w.URL)+", which gets its messages",
+		return []finding.Finding{finding.HookElsewhere.Of(asked.About, "the bot has a web hook at "+httpcall.HostOf(w.URL)+", which gets its messages",
 			"stop the program there, or give it a bot of its own; if nobody needs that web hook any more: `curl \""+
-				cmp.Or(e.base, "https://api.telegram.org")+"/bot$TOKEN/deleteWebhook\"`")}
+				cmp.Or(e.base, publicAPI)+"/bot$TOKEN/deleteWebhook\"`")}
 	}
 	if e.posted && w.Pending > 0 && w.ErrorDate > time.Now().Add(-time.Hour).Unix() {
 		return []finding.Finding{finding.HookFailing.Of(asked.About, "Telegram cannot post to "+e.hookURL+": "+cmp.Or(w.ErrorReason, "it does not say why"),
@@ -106,14 +101,13 @@ func (e *examiner) polledElsewhere(ctx context.Context) bool {
 }
 
 // chats finds in which of the granted chats the bot cannot hear or speak.
-func (e *examiner) chats(ctx context.Context, asked httpcall.Asked, me tgbotapi.User, chats []relay.Place, out platforms.Examination) platforms.Examination {
+func (e *examiner) chats(ctx context.Context, asked httpcall.Asked, me tgbotapi.User, chats []relay.Place) []finding.Finding {
 	groups := slices.DeleteFunc(slices.Clone(chats), func(c relay.Place) bool {
 		return c.Platform != Name || !strings.HasPrefix(string(c.Chat), "-")
 	})
-	out.Findings = append(out.Findings, asked.EachChat(ctx, groups, func(c relay.Place) ([]finding.Finding, error) {
+	return asked.EachChat(ctx, groups, func(c relay.Place) ([]finding.Finding, error) {
 		return e.chat(ctx, asked.About, me, string(c.Chat))
-	})...)
-	return out
+	})
 }
 
 // Stands implements platforms.Stander. It asks anew each time whether privacy mode is on. That is a setting of the bot,

@@ -3,6 +3,7 @@ package telegram
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -32,9 +33,7 @@ func codes(t *testing.T, found []finding.Finding) (out []string) {
 func me(change obj) func(url.Values) any {
 	return func(url.Values) any {
 		all := obj{"id": testMe.id, "is_bot": true, "first_name": "Pi", "username": testMe.name}
-		for k, v := range change {
-			all[k] = v
-		}
+		maps.Copy(all, change)
 		return all
 	}
 }

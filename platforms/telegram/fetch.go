@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -121,11 +120,7 @@ func (c *client) file(ctx context.Context, path string) (io.ReadCloser, error) {
 	}
 	req.Header.Set("Accept-Encoding", "identity")
 	scrub := func(err error) error {
-		var ue *url.Error
-		if errors.As(err, &ue) {
-			err = ue.Err // without the URL
-		}
-		return &httpcall.Fault{What: what, Message: c.calls.Scrub(err.Error(), path), Cause: ctx.Err()}
+		return &httpcall.Fault{What: what, Message: c.calls.Scrub(httpcall.WithoutURL(err).Error(), path), Cause: ctx.Err()}
 	}
 	resp, err := c.calls.HTTP.Do(req) // which follows no redirect
 	if err != nil {

@@ -1,6 +1,7 @@
 package telegram
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -137,15 +138,7 @@ func (h *history) sweepLocked(now time.Time) {
 
 // put takes in a message, unless it is known.
 func (c *chatter) put(l heard) {
-	i, known := slices.BinarySearchFunc(c.lines, l.number, func(o heard, n int64) int {
-		switch {
-		case o.number < n:
-			return -1
-		case o.number > n:
-			return 1
-		}
-		return 0
-	})
+	i, known := slices.BinarySearchFunc(c.lines, l.number, func(o heard, n int64) int { return cmp.Compare(o.number, n) })
 	if known || l.number <= c.gone {
 		return
 	}

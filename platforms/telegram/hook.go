@@ -17,6 +17,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/platforms/inbox"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -242,7 +243,7 @@ func (w webhookInfo) judge(ours string, stored time.Time) (platforms.State, stri
 		return platforms.Degraded, "another program removes the web hook of this bot again and again, as programs do that poll; " +
 			"stop it, or give it a bot of its own, and start this program again"
 	case !sameAddress(w.URL, ours):
-		return platforms.Degraded, "another program has set a web hook of its own for this bot, at " + hostOf(w.URL) +
+		return platforms.Degraded, "another program has set a web hook of its own for this bot, at " + httpcall.HostOf(w.URL) +
 			", and gets the updates; stop it, or give it a bot of its own, and start this program again"
 	case w.Pending > 0 && time.Unix(w.ErrorDate, 0).After(stored):
 		return platforms.Degraded, fmt.Sprintf("Telegram cannot post to %s: %s; updates that wait there: %d",
@@ -281,8 +282,8 @@ func (l *runner) unhook(ctx context.Context) (removed bool, reason string) {
 	}
 	at := ""
 	if w.URL != "" {
-		at = ", at " + hostOf(w.URL)
+		at = ", at " + httpcall.HostOf(w.URL)
 	}
 	return false, "a web hook is set for this bot" + at + ", so Telegram hands its updates to that address; if it is no longer wanted, " +
-		"remove it with the Bot API's deleteWebhook method: curl \"" + cmp.Or(l.base, "https://api.telegram.org") + "/bot$TOKEN/deleteWebhook\""
+		"remove it with the Bot API's deleteWebhook method: curl \"" + cmp.Or(l.base, publicAPI) + "/bot$TOKEN/deleteWebhook\""
 }

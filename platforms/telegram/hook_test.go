@@ -592,7 +592,7 @@ func TestPublicURL(t *testing.T) {
 }
 
 func BenchmarkReceive(b *testing.B) {
-	h := &hooked{reader: newReader(relay.Bot{Platform: Name, ID: "700100"}, testMe, false, discard())}
+	h := &hooked{reader: newReader()}
 	body := []byte(`{"update_id":7,"message":{"message_id":1,"date":1790000001,"text":"` + strings.Repeat("The beans are up. ", 50) +
 		`","chat":{"id":4001,"type":"private","first_name":"Ann"},"from":{"id":4001,"is_bot":false,"first_name":"Ann","username":"ann_x"}}}`)
 	b.ReportAllocs()

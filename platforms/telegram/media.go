@@ -2,7 +2,6 @@ package telegram
 
 import (
 	"context"
-	"encoding/json"
 	"math"
 	"strconv"
 
@@ -111,16 +110,12 @@ func (m *parcel) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	if m.sent {
 		return m.letter.Send(ctx, t)
 	}
-	pl := &m.place
 	for {
 		var posted message
 		err := m.post(ctx, t, &posted)
-		if t.MovedTo != "" { // the message replied to stayed in the old chat
-			pl.reply, pl.fallback = "", ""
-		}
+		m.place.tried(t, err)
 		switch {
 		case err == nil:
-			pl.reply, pl.fallback = "", ""
 			if m.sent = true; m.captioned() {
 				m.next()
 			}
@@ -137,12 +132,8 @@ func (m *parcel) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 
 // mend changes what Telegram refused, so that the next try may succeed. It reports false if nothing helps.
 func (m *parcel) mend(err error) bool {
-	pl := &m.place
 	switch {
-	case pl.thread != "" && refusedThread(err):
-		pl.thread, pl.reply = "", pl.fallback
-	case pl.reply != "" && refusedReply(err):
-		pl.reply = ""
+	case m.place.mend(err):
 	case m.captioned() && refusedWith(err, "caption is too long"):
 		m.apart = true
 	case m.captioned() && refusedFormat(err) && m.unformat():
@@ -158,19 +149,11 @@ func (m *parcel) mend(err error) bool {
 
 // post uploads the file once.
 func (m *parcel) post(ctx context.Context, t *sender.Turn, out *message) error {
-	pl := m.place
 	params := tgbotapi.Params{}
-	params.AddNonEmpty("message_thread_id", pl.thread)
-	params.AddBool("disable_notification", pl.silent)
-	if pl.reply != "" {
-		params["reply_parameters"] = replyTo(pl.reply)
-	}
+	m.place.into(params)
 	if m.captioned() {
 		params["caption"] = m.parts[0].Text
-		if list := m.parts[0].Entities; len(list) > 0 {
-			raw, _ := json.Marshal(list) // strings and numbers: cannot fail
-			params["caption_entities"] = string(raw)
-		}
+		params.AddNonEmpty("caption_entities", entitiesOf(m.parts[0]))
 	}
 	if m.method == sendVoice || m.method == sendAudio {
 		if s := int64(math.Ceil(m.file.Duration.Seconds())); s > 0 {

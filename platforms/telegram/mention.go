@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"strings"
 	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
@@ -34,7 +33,7 @@ func addressed(text string, entities []tgbotapi.MessageEntity, me identity, dire
 	if len(entities) == 0 {
 		return a
 	}
-	units := utf16.Encode([]rune(text))
+	units := dialect.Encode(text)
 	for _, e := range entities {
 		switch e.Type {
 		case "mention":
@@ -70,7 +69,7 @@ func forAnother(text string, me identity) bool {
 		word = word[:i]
 	}
 	_, name, named := strings.Cut(word, "@")
-	isName := name != "" && strings.IndexFunc(name, func(r rune) bool { return !isWord(r) }) < 0
+	isName := name != "" && !strings.ContainsFunc(name, func(r rune) bool { return !isWord(r) })
 	return named && isName && !strings.Contains(word, "/") && !me.called(name)
 }
 

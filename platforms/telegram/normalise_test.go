@@ -131,7 +131,7 @@ func TestEditsAsNew(t *testing.T) {
 }
 
 func TestNamesOfTopics(t *testing.T) {
-	r := newReader(relay.Bot{Platform: Name, ID: "700100"}, testMe, false, discard())
+	r := newReader()
 	topicOf := func(name string) string {
 		t.Helper()
 		raw, err := os.ReadFile(filepath.Join(payloads, name+".json"))
@@ -166,7 +166,7 @@ func TestNamesOfTopics(t *testing.T) {
 }
 
 func TestTopicMemoryIsBounded(t *testing.T) {
-	r := newReader(relay.Bot{}, testMe, false, discard())
+	r := newReader()
 	for i := range int64(maxTopics + 10) {
 		r.topics.learn(topicKey{-1, i + 1}, "x")
 	}
@@ -248,7 +248,7 @@ func TestAddressed(t *testing.T) {
 }
 
 func TestUpdateWithoutSense(t *testing.T) { // invariant 2
-	r := newReader(relay.Bot{Platform: Name, ID: "700100"}, testMe, false, discard())
+	r := newReader()
 	var us []*received
 	for _, raw := range []string{
 		`{"update_id":1,"message":{"message_id":1,"chat":{"id":"secret words"}}}`,
@@ -344,4 +344,9 @@ func TestOpened(t *testing.T) {
 			t.Errorf("opened(%q) = %t, want %t", text, got, want)
 		}
 	}
+}
+
+// newReader is the reader of a bot that knows nothing yet.
+func newReader() *reader {
+	return &reader{normaliser{bot: relay.Bot{Platform: Name, ID: "700100"}, me: testMe, topics: newTopics()}, newHistory(), discard()}
 }

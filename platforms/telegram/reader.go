@@ -21,14 +21,6 @@ type reader struct {
 	log     *slog.Logger
 }
 
-func newReader(bot relay.Bot, me identity, edits bool, log *slog.Logger) *reader {
-	return &reader{
-		normaliser: normaliser{bot: bot, me: me, edits: edits, topics: newTopics()},
-		history:    newHistory(),
-		log:        log,
-	}
-}
-
 // received is an update in raw form, decoded as far as it makes sense.
 type received struct {
 	update

@@ -155,8 +155,8 @@ func (l *runner) introduce(ctx context.Context) error {
 			continue
 		}
 		l.status.SetName(me.UserName)
-		l.reader = newReader(l.bot, identity{id: me.ID, name: me.UserName}, l.opts[keyEdits] == "as_new", l.log)
-		l.reader.topics, l.reader.history = l.topics, l.history
+		who := identity{id: me.ID, name: me.UserName}
+		l.reader = &reader{normaliser{bot: l.bot, me: who, edits: l.opts[keyEdits] == "as_new", topics: l.topics}, l.history, l.log}
 		l.log.Info("telegram bot known", "name", me.UserName)
 		if !me.CanReadAllGroupMessages {
 			l.log.Info("telegram privacy mode is on: in groups the bot sees only commands, mentions and replies to it; " +
@@ -267,7 +267,7 @@ func (l *runner) trouble(ctx context.Context, err error) error {
 	var reason string
 	delay := l.wait.Next()
 	switch {
-	case f.Refused(http.StatusUnauthorized), f.Refused(http.StatusNotFound):
+	case refusedToken(err):
 		return fmt.Errorf("%w: %w", relay.ErrBadCredentials, err)
 	case f.Refused(http.StatusConflict) && f.What == "getUpdates":
 		if strings.Contains(f.Message, "webhook") {

@@ -110,6 +110,36 @@ func placeOf(a relay.Send) place {
 	return pl
 }
 
+// into adds the place to the parameters of a message.
+func (pl place) into(params tgbotapi.Params) {
+	params.AddNonEmpty("message_thread_id", pl.thread)
+	params.AddBool("disable_notification", pl.silent)
+	if pl.reply != "" { // if the message with that number still stands
+		params["reply_parameters"] = `{"message_id":` + pl.reply + `,"allow_sending_without_reply":true}`
+	}
+}
+
+// tried notes the result of a message. Only the first message is a reply; if the chat has moved, the message replied to
+// stayed in the old chat.
+func (pl *place) tried(t *sender.Turn, err error) {
+	if err == nil || t.MovedTo != "" {
+		pl.reply, pl.fallback = "", ""
+	}
+}
+
+// mend removes from the place the part that Telegram refused. It reports whether there was one.
+func (pl *place) mend(err error) bool {
+	switch {
+	case pl.thread != "" && refusedThread(err):
+		pl.thread, pl.reply = "", pl.fallback
+	case pl.reply != "" && refusedReply(err):
+		pl.reply = ""
+	default:
+		return false
+	}
+	return true
+}
+
 // threadOf returns the topic that a gateway named, if any. That of a private chat may come as a hint.
 func threadOf(m relay.Metadata) string {
 	for _, id := range []relay.ThreadID{m.ThreadID, m.DMTopicID} {
@@ -131,34 +161,22 @@ func (l *letter) Skip(err error) bool {
 }
 
 func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, error) {
-	pl := &l.place
 	for {
 		params := l.p.textParams(l.parts[0])
-		params.AddNonEmpty("message_thread_id", pl.thread)
-		params.AddBool("disable_notification", pl.silent)
+		l.place.into(params)
 		if len(l.parts) == 1 {
 			params.AddNonEmpty("reply_markup", l.buttons)
 		}
-		if pl.reply != "" {
-			params["reply_parameters"] = replyTo(pl.reply)
-		}
 		var m message
 		err := l.p.call(ctx, t, "sendMessage", params, &m)
-		if t.MovedTo != "" { // the message replied to stayed in the old chat
-			pl.reply, pl.fallback = "", ""
-		}
+		l.place.tried(t, err)
 		switch {
 		case err == nil:
-			pl.reply, pl.fallback = "", ""
 			if l.next(); m.ID == 0 {
 				return "", nil
 			}
 			return messageID(m.ID), nil
-		case pl.thread != "" && refusedThread(err):
-			pl.thread, pl.reply = "", pl.fallback
-		case pl.reply != "" && refusedReply(err):
-			pl.reply = ""
-		case refusedFormat(err) && l.unformat():
+		case l.place.mend(err), refusedFormat(err) && l.unformat():
 		default:
 			return "", err
 		}
@@ -177,17 +195,17 @@ func (p *Bot) textParams(part dialect.Part) tgbotapi.Params {
 	if !p.previews.Allow(part.Text, links...) {
 		params["link_preview_options"] = `{"is_disabled":true}`
 	}
-	if len(part.Entities) > 0 {
-		if list, err := json.Marshal(part.Entities); err == nil { // strings and numbers: cannot fail
-			params["entities"] = string(list)
-		}
-	}
+	params.AddNonEmpty("entities", entitiesOf(part))
 	return params
 }
 
-// replyTo returns the parameter that makes a message a reply, if the one with that number still stands.
-func replyTo(number string) string {
-	return `{"message_id":` + number + `,"allow_sending_without_reply":true}`
+// entitiesOf returns the formats of a part as a parameter; empty if it has none.
+func entitiesOf(part dialect.Part) string {
+	if len(part.Entities) == 0 {
+		return ""
+	}
+	list, _ := json.Marshal(part.Entities) // strings and numbers: cannot fail
+	return string(list)
 }
 
 // call calls one method on the turn's chat, under the chat's new id if it has moved. A call whose outcome is unknown is

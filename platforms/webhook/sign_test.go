@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/hermes-connector/hermes-connector/platforms/inbox"
+	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -30,12 +31,12 @@ func TestSignatureVectors(t *testing.T) {
 		if !verified(keys, header, v.id, v.at, []byte(v.body)) {
 			t.Errorf("%s: not verified", v.id)
 		}
-		for flipped := range flips(v.want) { // no bit of the signature may change
+		for flipped := range platformtest.Flips(v.want) { // no bit of the signature may change
 			if verified(keys, flipped, v.id, v.at, []byte(v.body)) {
 				t.Errorf("the signature %q", flipped)
 			}
 		}
-		for flipped := range flips(v.id + "." + v.at + "." + v.body) { // nor of what it covers
+		for flipped := range platformtest.Flips(v.id + "." + v.at + "." + v.body) { // nor of what it covers
 			id, rest, _ := strings.Cut(flipped, ".")
 			at, body, _ := strings.Cut(rest, ".")
 			if isID(id) && verified(keys, v.want, id, at, []byte(body)) {
@@ -86,19 +87,6 @@ func request(id string, at time.Time, body string) (h http.Header) {
 	h.Set(headerTime, seconds)
 	h.Set(headerSign, signature(keys[0], id, seconds, []byte(body)))
 	return h
-}
-
-// flips are s with one bit changed.
-func flips(s string) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for at := range len(s) * 8 {
-			b := []byte(s)
-			b[at/8] ^= 1 << (at % 8)
-			if !yield(string(b)) {
-				return
-			}
-		}
-	}
 }
 
 // TestSeveralSecrets: each verifies, and the first signs.

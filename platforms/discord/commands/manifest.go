@@ -1,11 +1,11 @@
 package commands
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"regexp"
 	"slices"
-	"sort"
 	"strings"
 	"unicode/utf8"
 
@@ -104,7 +104,7 @@ func commandsOf(manifest []json.RawMessage) (list []slashCommand, dropped int) {
 }
 
 func byName(list []slashCommand) {
-	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
+	slices.SortFunc(list, func(a, b slashCommand) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // optionName is Discord's pattern for names without the limit of their length: repeated 32 times, so large a class of
@@ -180,12 +180,7 @@ func normalChoices(list []discordgo.ApplicationCommandOptionChoice) []discordgo.
 }
 
 // described returns a description that Discord accepts: there must be one.
-func described(s, name string) string {
-	if s = clipped(s); s == "" {
-		return clipped(name)
-	}
-	return s
-}
+func described(s, name string) string { return cmp.Or(clipped(s), clipped(name)) }
 
 func clipped(s string) string {
 	s = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\x00", "\uFFFD").Replace(s)

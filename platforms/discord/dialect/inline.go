@@ -1,8 +1,9 @@
 package dialect
 
 import (
+	"cmp"
 	"net/url"
-	"sort"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -25,7 +26,7 @@ type edit struct {
 func (r renderer) inlines(n ast.Node) string {
 	e := editor{src: r.Source}
 	e.children(n)
-	sort.SliceStable(e.edits, func(i, j int) bool { return e.edits[i].from < e.edits[j].from })
+	slices.SortStableFunc(e.edits, func(a, b edit) int { return cmp.Compare(a.from, b.from) })
 	var out strings.Builder
 	at, edits := 0, e.edits
 	for i := range n.Lines().Len() {

@@ -26,7 +26,7 @@ var fenceLine = regexp.MustCompile("^(> )?```[A-Za-z0-9+._#-]{0,40}$")
 func glyphs(texts ...string) (out []glyph, open bool) {
 	for _, text := range texts {
 		begun := ""
-		for _, line := range strings.Split(text, "\n") {
+		for line := range strings.SplitSeq(text, "\n") {
 			quote := ""
 			if strings.HasPrefix(line, "> ") || strings.TrimRight(line, " ") == ">" {
 				quote = "> "

@@ -2,10 +2,8 @@
 package examine
 
 import (
-	"cmp"
 	"context"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,22 +37,25 @@ const (
 	flagContentLimited = 1 << 19
 )
 
-// Bot is the bot that is examined.
-type Bot struct {
-	Bot  relay.Bot
-	Rest *rest.Client
-	Own  bool // the API is at a configured api_base
+// Examiner asks how one bot stands. It implements platforms.Examiner and Stander.
+type Examiner struct {
+	bot  relay.Bot
+	rest *rest.Client
+	own  bool // the API is at a configured api_base
 }
 
-// Examine is platforms.Examiner's. That two processes have the bot's token Discord does not tell: each gets
+// New makes the Examiner of a bot.
+func New(bot relay.Bot, r *rest.Client, own bool) Examiner { return Examiner{bot, r, own} }
+
+// Examine implements platforms.Examiner. That two processes have the bot's token Discord does not tell: each gets
 // every message.
-func (b Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.Examination) {
-	asked := httpcall.Asked{About: b.Bot.String(), Network: "Discord", Host: hostOf(b.Rest.Base), Own: b.Own}
+func (e Examiner) Examine(ctx context.Context, chats []relay.Place) (out platforms.Examination) {
+	asked := httpcall.Asked{About: e.bot.String(), Network: "Discord", Host: httpcall.HostOf(e.rest.Base), Own: e.own}
 	began := time.Now()
-	defer func() { out.Clock = b.Rest.Clock(began) }()
+	defer func() { out.Clock = e.rest.Clock(began) }()
 	say := func(f finding.Finding) { out.Findings = append(out.Findings, f) }
 	var me guilds.User
-	switch err := b.Rest.Do(ctx, http.MethodGet, discordgo.EndpointAPI+"users/@me", nil, &me); {
+	switch err := e.rest.Do(ctx, http.MethodGet, discordgo.EndpointAPI+"users/@me", nil, &me); {
 	case httpcall.FaultOf(err).Refused(http.StatusUnauthorized) && httpcall.FaultOf(err).Message != httpcall.NoAnswer:
 		say(finding.DeadToken.Of(asked.About, "Discord does not accept the token", fixToken))
 		return out
@@ -71,7 +72,7 @@ func (b Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.Ex
 		Flags    int64     `json:"flags"`
 		Endpoint string    `json:"interactions_endpoint_url"`
 	}
-	if err := b.Rest.Do(ctx, http.MethodGet, discordgo.EndpointAPI+"applications/@me", nil, &app); err != nil {
+	if err := e.rest.Do(ctx, http.MethodGet, discordgo.EndpointAPI+"applications/@me", nil, &app); err != nil {
 		say(asked.Unanswered(httpcall.FaultOf(err)))
 		return out
 	}
@@ -80,33 +81,33 @@ func (b Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.Ex
 	if app.Flags&(flagContent|flagContentLimited) == 0 {
 		say(finding.IntentOff.Of(asked.About, "the Message Content Intent is switched off", at+"/bot"+fixIntent))
 	}
-	if app.Endpoint != "" && !strings.HasSuffix(strings.TrimRight(app.Endpoint, "/"), platforms.HookPath(b.Bot)) {
-		say(finding.HookElsewhere.Of(asked.About, "slash commands and presses of buttons go to an interactions endpoint at "+hostOf(app.Endpoint),
+	if app.Endpoint != "" && !strings.HasSuffix(strings.TrimRight(app.Endpoint, "/"), platforms.HookPath(e.bot)) {
+		say(finding.HookElsewhere.Of(asked.About, "slash commands and presses of buttons go to an interactions endpoint at "+httpcall.HostOf(app.Endpoint),
 			at+"/information, Interactions Endpoint URL: empty it and save, or stop the program there"))
 	}
-	out.Findings = append(out.Findings, b.chats(ctx, asked, out.Invite, chats)...)
+	out.Findings = append(out.Findings, e.chats(ctx, asked, out.Invite, chats)...)
 	return out
 }
 
 // chats finds in which of the granted chats the bot cannot hear or speak.
-func (b Bot) chats(ctx context.Context, asked httpcall.Asked, invite string, chats []relay.Place) []finding.Finding {
-	known := b.afresh()
-	ours := slices.DeleteFunc(slices.Clone(chats), func(c relay.Place) bool { return c.Platform != b.Bot.Platform })
-	return asked.EachChat(ctx, ours, func(c relay.Place) ([]finding.Finding, error) { return b.place(ctx, known, invite, c) })
+func (e Examiner) chats(ctx context.Context, asked httpcall.Asked, invite string, chats []relay.Place) []finding.Finding {
+	known := e.afresh()
+	ours := slices.DeleteFunc(slices.Clone(chats), func(c relay.Place) bool { return c.Platform != e.bot.Platform })
+	return asked.EachChat(ctx, ours, func(c relay.Place) ([]finding.Finding, error) { return e.place(ctx, known, invite, c) })
 }
 
 // afresh returns an empty cache: a fault found earlier may have been fixed since.
-func (b Bot) afresh() *guilds.Guilds { return guilds.New(b.Bot, b.Rest.Afresh()) }
+func (e Examiner) afresh() *guilds.Guilds { return guilds.New(e.bot, e.rest.Afresh()) }
 
-// Stands is platforms.Stander's.
-func (b Bot) Stands(ctx context.Context, c relay.Place) ([]finding.Finding, error) {
+// Stands implements platforms.Stander.
+func (e Examiner) Stands(ctx context.Context, c relay.Place) ([]finding.Finding, error) {
 	var app struct {
 		ID guilds.ID `json:"id"`
 	}
-	if err := b.Rest.Do(ctx, http.MethodGet, discordgo.EndpointAPI+"applications/@me", nil, &app); err != nil {
+	if err := e.rest.Do(ctx, http.MethodGet, discordgo.EndpointAPI+"applications/@me", nil, &app); err != nil {
 		return nil, err
 	}
-	return b.place(ctx, b.afresh(), inviteOf(app.ID), c)
+	return e.place(ctx, e.afresh(), inviteOf(app.ID), c)
 }
 
 // inviteOf returns the address at which people bring an application's bot into their servers.
@@ -115,13 +116,13 @@ func inviteOf(app guilds.ID) string {
 }
 
 // place finds whether the bot hears and speaks in a granted place.
-func (b Bot) place(ctx context.Context, known *guilds.Guilds, invite string, c relay.Place) ([]finding.Finding, error) {
+func (e Examiner) place(ctx context.Context, known *guilds.Guilds, invite string, c relay.Place) ([]finding.Finding, error) {
 	what := "channel " + string(c.Chat)
 	if c.Chat == "" {
 		what = "server " + string(c.Scope)
 	}
 	sees, sends, err := known.Rights(ctx, c)
-	about := b.Bot.String()
+	about := e.bot.String()
 	switch {
 	case err != nil:
 		return nil, err
@@ -135,13 +136,4 @@ func (b Bot) place(ctx context.Context, known *guilds.Guilds, invite string, c r
 			"in Discord: Edit Channel, Permissions, and give the bot's role Send Messages")}, nil
 	}
 	return nil, nil
-}
-
-// hostOf returns the host of an address.
-func hostOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return "an address that is not shown"
-	}
-	return cmp.Or(u.Host, "an address that is not shown")
 }

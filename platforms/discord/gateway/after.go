@@ -88,8 +88,7 @@ func (g *Gateway) after(ctx context.Context, err error) error {
 
 // errText returns err without the reason of a close, which is in Discord's words.
 func errText(err error) string {
-	var ce websocket.CloseError
-	if errors.As(err, &ce) {
+	if ce, ok := errors.AsType[websocket.CloseError](err); ok {
 		return fmt.Sprintf("closed with %d", ce.Code)
 	}
 	return err.Error()

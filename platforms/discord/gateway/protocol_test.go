@@ -42,7 +42,7 @@ func FuzzDecodeHead(f *testing.F) {
 		if seq < 0 {
 			seq = -(seq + 1)
 		}
-		whole := []byte(fmt.Sprintf(`{"t":%q,"s":%d,"op":0,"d":{"x":"`, "k"+strings.ToValidUTF8(strings.Map(plain, kind), ""), seq))
+		whole := fmt.Appendf(nil, `{"t":%q,"s":%d,"op":0,"d":{"x":"`, "k"+strings.ToValidUTF8(strings.Map(plain, kind), ""), seq)
 		whole = append(whole, bytes.Repeat([]byte("x"), 100)...)
 		p := decodeHead(whole)
 		if p.Seq != seq || p.Op != opDispatch || !strings.HasPrefix(p.Kind, "k") {

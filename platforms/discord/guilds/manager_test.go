@@ -6,8 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -23,16 +21,7 @@ func TestCanManage(t *testing.T) {
 		muted    = `{"roles":["33"],"communication_disabled_until":"2999-01-01T00:00:00+00:00"}`
 	)
 	asked := []string{annPath}
-	for name, tc := range map[string]struct {
-		chat    relay.ChatID
-		scope   relay.ScopeID
-		user    relay.UserID // 101 when empty
-		learn   [][2]string  // dispatches before
-		says    map[string][]string
-		want    bool
-		wantErr bool
-		asked   []string
-	}{
+	for name, tc := range map[string]question{
 		"a plain member":                 {chat: "14", scope: "1", says: map[string][]string{annPath: {annIsMember}}, asked: asked},
 		"manages channels":               {chat: "14", scope: "1", learn: [][2]string{role(channels)}, says: map[string][]string{annPath: {crew}}, want: true, asked: asked},
 		"scope not told":                 {chat: "14", learn: [][2]string{role(channels)}, says: map[string][]string{annPath: {crew}}, want: true, asked: asked},
@@ -94,27 +83,7 @@ func TestCanManage(t *testing.T) {
 			asked: []string{annPath, annPath, annPath, annPath},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := testGuilds(t)
-				for _, d := range tc.learn {
-					if _, err := c.Apply(d[0], []byte(d[1])); err != nil {
-						t.Fatal(err)
-					}
-				}
-				api := &scripted{says: tc.says}
-				if tc.user == "" {
-					tc.user = "101"
-				}
-				got, err := knowing(c, api).CanManage(t.Context(), relay.Place{Platform: "discord", Scope: tc.scope, Chat: tc.chat}, tc.user)
-				if got != tc.want || (err != nil) != tc.wantErr {
-					t.Errorf("CanManage = %t, %v; want %t, error %t", got, err, tc.want, tc.wantErr)
-				}
-				if diff := cmp.Diff(tc.asked, api.asked); diff != "" {
-					t.Errorf("asked (-want +got):\n%s", diff)
-				}
-			})
-		})
+		t.Run(name, func(t *testing.T) { tc.ask(t, (*Guilds).CanManage) })
 	}
 }
 

@@ -69,6 +69,41 @@ func knowing(c *Guilds, api api) *Guilds {
 	return c
 }
 
+// question is one about somebody in a place of testGuilds: what Discord says when it is asked, and the answer.
+type question struct {
+	chat    relay.ChatID
+	scope   relay.ScopeID
+	user    relay.UserID // 101 when empty
+	learn   [][2]string  // dispatches before
+	says    map[string][]string
+	want    bool
+	wantErr bool
+	asked   []string
+}
+
+func (q question) ask(t *testing.T, method func(*Guilds, context.Context, relay.Place, relay.UserID) (bool, error)) {
+	synctest.Test(t, func(t *testing.T) {
+		c := testGuilds(t)
+		for _, d := range q.learn {
+			if _, err := c.Apply(d[0], []byte(d[1])); err != nil {
+				t.Fatal(err)
+			}
+		}
+		api := &scripted{says: q.says}
+		place := relay.Place{Platform: "discord", Scope: q.scope, Chat: q.chat}
+		if q.user == "" {
+			q.user = "101"
+		}
+		got, err := method(knowing(c, api), t.Context(), place, q.user)
+		if got != q.want || (err != nil) != q.wantErr {
+			t.Errorf("%t, %v; want %t, error %t", got, err, q.want, q.wantErr)
+		}
+		if diff := cmp.Diff(q.asked, api.asked); diff != "" {
+			t.Errorf("asked (-want +got):\n%s", diff)
+		}
+	})
+}
+
 const (
 	annIsMember = `{"roles":[],"user":{"id":"101"}}`
 	annPath     = "/guilds/1/members/101"
@@ -76,16 +111,7 @@ const (
 
 func TestCanSee(t *testing.T) {
 	mod := `{"roles":["33"]}`
-	for name, tc := range map[string]struct {
-		chat    relay.ChatID
-		scope   relay.ScopeID
-		user    relay.UserID // 101 when empty
-		learn   [][2]string  // dispatches before
-		says    map[string][]string
-		want    bool
-		wantErr bool
-		asked   []string
-	}{
+	for name, tc := range map[string]question{
 		"member": {
 			chat: "14", scope: "1", says: map[string][]string{annPath: {annIsMember}},
 			want: true, asked: []string{annPath},
@@ -169,27 +195,7 @@ func TestCanSee(t *testing.T) {
 		"a question not understood":  {chat: "14", scope: "1", says: map[string][]string{annPath: {"400"}}, asked: []string{annPath}},
 		"busy, then not":             {chat: "14", scope: "1", says: map[string][]string{annPath: {"429", annIsMember}}, wantErr: true, asked: []string{annPath}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := testGuilds(t)
-				for _, d := range tc.learn {
-					if _, err := c.Apply(d[0], []byte(d[1])); err != nil {
-						t.Fatal(err)
-					}
-				}
-				api := &scripted{says: tc.says}
-				if tc.user == "" {
-					tc.user = "101"
-				}
-				got, err := knowing(c, api).CanSee(t.Context(), relay.Place{Platform: "discord", Scope: tc.scope, Chat: tc.chat}, tc.user)
-				if got != tc.want || (err != nil) != tc.wantErr {
-					t.Errorf("CanSee = %t, %v; want %t, error %t", got, err, tc.want, tc.wantErr)
-				}
-				if diff := cmp.Diff(tc.asked, api.asked); diff != "" {
-					t.Errorf("asked (-want +got):\n%s", diff)
-				}
-			})
-		})
+		t.Run(name, func(t *testing.T) { tc.ask(t, (*Guilds).CanSee) })
 	}
 }
 

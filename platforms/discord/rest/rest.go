@@ -157,36 +157,29 @@ func (c *Client) roundTrip(ctx context.Context, via *httpcall.Client, method, pa
 	return nil
 }
 
-func (c *Client) request(ctx context.Context, method, path string, body any) (*http.Request, error) {
-	req, err := withBody(ctx, method, c.Base+path, body)
+func (c *Client) request(ctx context.Context, method, path string, body any) (req *http.Request, err error) {
+	switch body := body.(type) {
+	case nil:
+		req, err = http.NewRequestWithContext(ctx, method, c.Base+path, nil)
+	case httpcall.Form:
+		if req, err = body.Request(ctx, c.Base+path); err == nil {
+			req.Method = method
+		}
+	default:
+		var raw []byte
+		if raw, err = json.Marshal(body); err != nil {
+			return nil, fmt.Errorf("request: body: %w", err)
+		}
+		if req, err = http.NewRequestWithContext(ctx, method, c.Base+path, bytes.NewReader(raw)); err == nil {
+			req.Header.Set("Content-Type", "application/json")
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("request: %w", err)
 	}
 	req.Header.Set("Authorization", "Bot "+c.Token.RevealString())
 	req.Header.Set("User-Agent", UserAgent)
 	return req, nil
-}
-
-func withBody(ctx context.Context, method, url string, body any) (*http.Request, error) {
-	if body == nil {
-		return http.NewRequestWithContext(ctx, method, url, nil)
-	}
-	if form, ok := body.(httpcall.Form); ok {
-		req, err := form.Request(ctx, url)
-		if err == nil {
-			req.Method = method
-		}
-		return req, err
-	}
-	raw, err := json.Marshal(body)
-	if err != nil {
-		return nil, fmt.Errorf("body: %w", err)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(raw))
-	if err == nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	return req, err
 }
 
 // Places are the parts of a request's body in which Discord found faults: keys of an object, or indexes of a list. They

@@ -3,7 +3,6 @@ package dialect
 import (
 	"cmp"
 	"slices"
-	"sort"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -54,7 +53,7 @@ func tidy(text []uint16, raw []Style) []Style {
 			verbatim = append(verbatim, e)
 		}
 	}
-	sort.Slice(verbatim, func(i, j int) bool { return verbatim[i].Offset < verbatim[j].Offset })
+	slices.SortFunc(verbatim, func(a, b Style) int { return cmp.Compare(a.Offset, b.Offset) })
 	out := slices.Grow([]Style(nil), len(raw))
 	keep := func(e Style) {
 		if e = trimmed(text, e, verbatim); e.Length > 0 {
@@ -76,8 +75,8 @@ func tidy(text []uint16, raw []Style) []Style {
 		}
 		keep(e)
 	}
-	sort.SliceStable(out, func(i, j int) bool {
-		return cmp.Or(cmp.Compare(out[i].Offset, out[j].Offset), cmp.Compare(out[j].Length, out[i].Length)) < 0
+	slices.SortStableFunc(out, func(a, b Style) int {
+		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(b.Length, a.Length))
 	})
 	return out
 }
