@@ -85,14 +85,11 @@ func noNode(node string, nodes []string) error {
 
 // names are the nodes that may lead, and all shards with their leaders and the nodes that were asked for.
 func names(ctx context.Context, e *engine) (nodes []string, rows [][3]string, err error) {
-	a, err := e.exec(ctx, nodesSQL)
-	if err != nil {
+	if nodes, err = mayLead(ctx, e); err != nil {
 		return nil, nil, err
 	}
-	for _, row := range a.cells {
-		nodes = append(nodes, string(row[0]))
-	}
-	if a, err = e.exec(ctx, shardsSQL); err != nil {
+	a, err := e.exec(ctx, shardsSQL)
+	if err != nil {
 		return nil, nil, err
 	}
 	for _, row := range a.cells {

@@ -72,7 +72,7 @@ type held struct {
 func (n *Node) Lead(ctx context.Context, shards []Shard) error {
 	for _, s := range shards { // before the first renewal: others look for who has most
 		if h, err := boltfile.HistoryAt(s.Path, s.File); err == nil {
-			n.isAt(s.Name, h.N)
+			n.report.isAt(s.Name, h.N)
 		}
 	}
 	ls := &leads{
@@ -118,7 +118,7 @@ func (ls *leads) look(ctx context.Context) error {
 			delete(ls.freeSince, s.Name)
 			switch {
 			case p.leader != me:
-				ls.n.trouble(s.Name, nil) // it may have been of this node alone
+				ls.n.report.trouble(s.Name, nil) // it may have been of this node alone
 				ls.say(s.Name, ls.n.o.Log.Info, "another node leads; this one waits", "leader", p.leader)
 			case !ls.holds(s.Name): // it could not be given up, when its Run had ended
 				if err := ls.n.giveUp(ctx, s.Name, ""); err != nil {
@@ -236,7 +236,7 @@ func (ls *leads) take(ctx context.Context, s Shard) {
 		l, err := ls.n.take(ctx, s)
 		<-ls.filling
 		if ctx.Err() == nil {
-			ls.n.trouble(s.Name, err)
+			ls.n.report.trouble(s.Name, err)
 		}
 		switch {
 		case err != nil && ctx.Err() == nil:
@@ -244,7 +244,7 @@ func (ls *leads) take(ctx context.Context, s Shard) {
 		case l != nil:
 			ls.leads(h, l)
 			if err := l.serve(ctx, s); err != nil {
-				ls.n.trouble(s.Name, err)
+				ls.n.report.trouble(s.Name, err)
 				rests := restsFor
 				if errors.Is(err, ErrFenced) { // nothing is wrong with this node, and it may be the only one that has all
 					rests = 0

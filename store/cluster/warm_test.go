@@ -29,9 +29,9 @@ func (p *process) level(a *process) {
 
 // at is where p's file is.
 func (p *process) at() uint64 {
-	p.node.mu.Lock()
-	defer p.node.mu.Unlock()
-	return p.node.places["main"]
+	p.node.report.mu.Lock()
+	defer p.node.report.mu.Unlock()
+	return p.node.report.places["main"]
 }
 
 // TestTheNextInOrderKeepsACopy: it is there when the leader dies, nothing is written to it while nothing happens, and the
