@@ -9,7 +9,7 @@ package capability
 import (
 	"cmp"
 	"context"
-	"sort"
+	"slices"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -112,9 +112,8 @@ func of(t *bolt.Tx, i relay.InstanceID, now time.Time) (out []Record) {
 			out = append(out, r)
 		}
 	}
-	sort.SliceStable(out, func(i, j int) bool {
-		a, b := out[i], out[j]
-		return cmp.Or(a.ExpiresAt.Compare(b.ExpiresAt), cmp.Compare(a.Event, b.Event)) < 0
+	slices.SortStableFunc(out, func(a, b Record) int {
+		return cmp.Or(a.ExpiresAt.Compare(b.ExpiresAt), cmp.Compare(a.Event, b.Event))
 	})
 	return out
 }
