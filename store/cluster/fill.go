@@ -194,7 +194,7 @@ func (n *Node) makeAnew(ctx context.Context, of Shard, s shard, had boltfile.His
 	if err := files.RemoveLeftovers(filepath.Dir(path), boltfile.Leftovers(path)); err != nil {
 		return nil, err
 	}
-	a, err := n.look.exec(ctx, `SELECT id::text, part::text FROM hermes_connector.part WHERE shard = $1 AND kind = $2 AND bytes = '' ORDER BY id DESC`, name, kindSnap)
+	a, err := n.look.exec(ctx, `SELECT id::text, part::text FROM hermes_connector.part WHERE shard = $1 AND kind = $2 AND bytes = '' AND id > 0 ORDER BY part.id DESC`, name, kindSnap)
 	if err != nil {
 		return nil, fmt.Errorf("snapshots: %w", err)
 	}
