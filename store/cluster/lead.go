@@ -89,8 +89,36 @@ func (n *Node) Vault(ctx context.Context, shard string) ([]byte, error) {
 
 // leader is who leads a shard, as this node saw it last.
 type leader struct {
-	name, run, url string
+	name, run, url string // empty: nobody who lives does
+	wanted         string // the node that an operator wants it at; empty: no matter
 	held, former   string // NODE/RUN of who leads, and of whom Force took the lead from, whether they live or not
+}
+
+// whoLeads is the living nodes that lead shards, or would, and who leads each shard that the engine knows.
+func whoLeads(ctx context.Context, e *engine) (nodes []string, all map[string]leader, err error) {
+	if nodes, err = mayLead(ctx, e); err != nil {
+		return nil, nil, err
+	}
+	a, err := e.exec(ctx, shardsSQL)
+	if err != nil {
+		return nil, nil, err
+	}
+	all = make(map[string]leader, len(a.cells))
+	for _, c := range a.cells {
+		all[string(c[0])] = leader{
+			name: string(c[1]), wanted: string(c[2]), run: string(c[3]), url: string(c[4]), held: string(c[5]), former: string(c[6]),
+		}
+	}
+	return nodes, all, nil
+}
+
+// mayLead are the living nodes that lead shards, or would.
+func mayLead(ctx context.Context, e *engine) (nodes []string, err error) {
+	a, err := e.exec(ctx, nodesSQL)
+	for _, row := range a.cells {
+		nodes = append(nodes, string(row[0]))
+	}
+	return nodes, err
 }
 
 // Leader is who leads the shard, as Lead saw it last: the name of the node, which run of it, and where other nodes reach it

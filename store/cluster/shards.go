@@ -103,10 +103,9 @@ func (ls *leads) look(ctx context.Context) error {
 	turns, me := place(nodes, pieces), ls.n.o.Node
 	ls.follow(ctx, nodes, pieces)
 	now := time.Now()
-	for _, s := range ls.shards {
-		at := slices.IndexFunc(pieces, func(p piece) bool { return p.shard == s.Name })
+	for n, s := range ls.shards {
 		turn := slices.Index(turns[s.Name], me)
-		switch p := pieces[at]; {
+		switch p := pieces[n]; { // they are in the order of the shards
 		case led[s.Name] != nil && leaders[s.Name].held != ls.n.me():
 			led[s.Name].lose()
 			ls.giveUp(s.Name, "another process took the lead")
@@ -177,42 +176,22 @@ func (ls *leads) follow(ctx context.Context, nodes []string, pieces []piece) {
 // view is the living nodes that lead shards, all shards, and who leads them. A shard that the engine does not know yet is made.
 func (ls *leads) view(ctx context.Context) (nodes []string, pieces []piece, leaders map[string]leader, err error) {
 	asked := ls.n.now()
-	if nodes, err = mayLead(ctx, ls.n.look); err != nil {
+	if nodes, leaders, err = whoLeads(ctx, ls.n.look); err != nil {
 		return nil, nil, nil, err
-	}
-	a, err := ls.n.look.exec(ctx, shardsSQL)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	leaders = make(map[string]leader, len(a.cells))
-	for _, row := range a.cells {
-		leaders[string(row[0])] = leader{string(row[1]), string(row[3]), string(row[4]), string(row[5]), string(row[6])}
 	}
 	ls.n.mu.Lock()
 	ls.n.leaders, ls.n.lookedAt = maps.Clone(leaders), asked // giveUp changes its own
 	ls.n.mu.Unlock()
 	for _, s := range ls.shards {
-		p := piece{shard: s.Name, weight: s.Weight}
-		at := slices.IndexFunc(a.cells, func(row [][]byte) bool { return string(row[0]) == s.Name })
-		if at < 0 {
+		l, known := leaders[s.Name]
+		if !known {
 			if _, err := ls.n.look.exec(ctx, makeSQL, s.Name); err != nil {
 				return nil, nil, nil, err
 			}
-		} else {
-			p.leader, p.wanted = string(a.cells[at][1]), string(a.cells[at][2])
 		}
-		pieces = append(pieces, p)
+		pieces = append(pieces, piece{shard: s.Name, weight: s.Weight, leader: l.name, wanted: l.wanted})
 	}
 	return nodes, pieces, leaders, nil
-}
-
-// mayLead are the living nodes that lead shards, or would.
-func mayLead(ctx context.Context, e *engine) (nodes []string, err error) {
-	a, err := e.exec(ctx, nodesSQL)
-	for _, row := range a.cells {
-		nodes = append(nodes, string(row[0]))
-	}
-	return nodes, err
 }
 
 // take begins to lead s, unless that has begun.
