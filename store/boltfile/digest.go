@@ -37,6 +37,9 @@ func (d Digest) without(k, value []byte) Digest {
 	return Digest{N: d.N - 1, Sum: d.Sum - hash(k, value)}
 }
 
+// plus is d after changes that do delta to it.
+func (d Digest) plus(delta Digest) Digest { return Digest{N: d.N + delta.N, Sum: d.Sum + delta.Sum} }
+
 // numbered is d after the running number of a bucket changed. It has no checksum of its own.
 func (d Digest) numbered(bucket string, from, to uint64) Digest {
 	of := func(n uint64) uint64 {
