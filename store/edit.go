@@ -86,7 +86,7 @@ func HeldIn(b *bolt.DB) (all []Held, whole bool, err error) {
 type Edit struct{ *tx }
 
 // NewEdit is the transaction x.
-func NewEdit(x *bolt.Tx) Edit { return Edit{edit(x)} }
+func NewEdit(x *bolt.Tx) Edit { return Edit{&tx{Writer: table.Edit(x), recents: noRecents()}} }
 
 // Move is MoveChat, as of m.At.
 func (e Edit) Move(m Move) error { return moveChat(e.Writer, m) }

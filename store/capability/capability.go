@@ -154,15 +154,8 @@ func makeRoom(w *table.Writer, i relay.InstanceID, n int, now time.Time) (lost [
 	for _, r := range all[past:] {
 		stays[string(r.key())] = true
 	}
-	for _, k := range keys {
-		if stays[string(k)] {
-			continue
-		}
-		if err := w.Delete(Bucket, k); err != nil {
-			return nil, err
-		}
-	}
-	return all[:past], nil
+	keys = slices.DeleteFunc(keys, func(k []byte) bool { return stays[string(k)] })
+	return all[:past], table.DropKeys(w, Bucket, keys)
 }
 
 // Release lets the instance use the capability of an event that was undecided, or drops it if the instance does not

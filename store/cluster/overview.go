@@ -83,7 +83,7 @@ func (n *Node) Overview(ctx context.Context) (o Overview, err error) {
 		s := NodeState{Name: string(c[0]), Version: string(c[1]), Alive: string(c[2]) == "true"}
 		var gone time.Time
 		var p99 uint64
-		var errs [7]error
+		var errs [6]error
 		s.Until, errs[0] = moment(c[3])
 		errs[1] = json.Unmarshal(c[4], &s.Places)
 		errs[2] = json.Unmarshal(c[5], &s.Troubles)
