@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,28 +134,20 @@ func Unsupported(op Op) *ActionError {
 // Invalid returns the error of an action that cannot be carried out as requested. why names the fault, without words
 // that steer a gateway. op may be empty.
 func Invalid(op Op, why string) *ActionError {
-	if op == "" {
-		op = "action"
-	}
-	return &ActionError{Outcome: NotSent, Public: "invalid " + string(op) + ": " + why}
+	return &ActionError{Outcome: NotSent, Public: "invalid " + string(cmp.Or(op, "action")) + ": " + why}
 }
 
 // Declined returns the one answer to an action on a chat the instance may not act on. It does not tell whether the chat
 // exists. platform may be empty, then it says "relay".
 func Declined(platform PlatformID) *ActionError {
-	if platform == "" {
-		platform = "relay"
-	}
 	return &ActionError{
 		Outcome: NotSent, Code: CodeEgressDeclined,
-		Public: string(platform) + " egress declined: target is not an approved destination for this connection",
+		Public: string(cmp.Or(platform, RelayPlatform)) + " egress declined: target is not an approved destination for this connection",
 	}
 }
 
 // Busy returns the answer when more actions wait than a session may have.
-func Busy() *ActionError {
-	return Later("busy", nil)
-}
+func Busy() *ActionError { return Later("busy", nil) }
 
 // Explain reduces any error of an action to what a gateway may read. An error that is not an *ActionError is an unknown
 // outcome, and its text stays here.
@@ -162,8 +155,7 @@ func Explain(err error) *ActionError {
 	if err == nil {
 		return nil
 	}
-	var ae *ActionError
-	if errors.As(err, &ae) {
+	if ae, ok := errors.AsType[*ActionError](err); ok {
 		return ae
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -101,8 +100,8 @@ func bindings(t *bolt.Tx, f BindingFilter) ([]Binding, error) {
 	out, err := f.from(t)
 	out = slices.DeleteFunc(out, func(b Binding) bool { return !f.picks(b) })
 	if f.Limit == 0 {
-		sort.SliceStable(out, func(i, j int) bool {
-			return cmp.Or(out[i].BoundAt.Compare(out[j].BoundAt), cmp.Compare(out[i].Instance, out[j].Instance)) < 0
+		slices.SortStableFunc(out, func(a, b Binding) int {
+			return cmp.Or(a.BoundAt.Compare(b.BoundAt), cmp.Compare(a.Instance, b.Instance))
 		})
 	}
 	return out, err
@@ -147,11 +146,8 @@ func (t *tx) bind(b Binding, now time.Time) error {
 		b.BoundAt = now
 	}
 	b.DMChat = cmp.Or(b.DMChat, old.DMChat)
-	known, err := namesOf(t.Tx, Person{Platform: b.Platform, User: b.User})
-	if err != nil {
-		return err
-	}
-	b.Names = known.told(b.Names)
+	known, _, _ := First(others, nil) // the names are the same in all
+	b.Names = known.Names.told(b.Names)
 	return table.PutIndexed(t.Writer, b)
 }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -29,8 +30,8 @@ func (cs *Callers) Change(ctx context.Context, row *audit.Entry, name string, li
 			return err
 		}
 		out = old
-		out.Name, out.Agents = name, append([]callers.Agent(nil), old.Agents...)
-		out.People = append([]callers.Person(nil), old.People...)
+		out.Name, out.Agents = name, slices.Clone(old.Agents)
+		out.People = slices.Clone(old.People)
 		if err := fn(&out, there); err != nil {
 			return err
 		}

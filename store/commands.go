@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sort"
+	"slices"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -59,6 +59,6 @@ func (cs *Commands) List(ctx context.Context, p relay.PlatformID) ([]Manifest, e
 		}
 		return out, err
 	})
-	sort.SliceStable(out, func(i, j int) bool { return out[i].Since.Before(out[j].Since) })
+	slices.SortStableFunc(out, func(a, b Manifest) int { return a.Since.Compare(b.Since) })
 	return out, err
 }

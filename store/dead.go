@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sort"
+	"slices"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -77,7 +77,7 @@ func (l *lane) deadKeys(ids []relay.BufferID) ([][]byte, error) {
 		delete(byID, id) // so an id that is given twice is not found
 		keys = append(keys, k)
 	}
-	sort.Slice(keys, func(i, j int) bool { return bytes.Compare(keys[i], keys[j]) < 0 })
+	slices.SortFunc(keys, bytes.Compare)
 	return keys, nil
 }
 

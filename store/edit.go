@@ -85,8 +85,8 @@ func HeldIn(b *bolt.DB) (all []Held, whole bool, err error) {
 // Edit is a write transaction of somebody who has the file to themselves.
 type Edit struct{ *tx }
 
-// NewEdit returns the transaction x.
-func NewEdit(x *bolt.Tx) Edit { return Edit{edit(x)} }
+// NewEdit returns the transaction x of a caller who has the file to themselves.
+func NewEdit(x *bolt.Tx) Edit { return Edit{&tx{Writer: table.Edit(x), recents: noRecents()}} }
 
 // Move is MoveChat, as of m.At.
 func (e Edit) Move(m Move) error { return moveChat(e.Writer, m) }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -149,7 +148,7 @@ func (t *tx) pruneProvisioned(i relay.InstanceID, newest relay.GatewayID) error 
 	last := func(g Gateway) time.Time {
 		return slices.MaxFunc([]time.Time{g.CreatedAt, g.LastSeenAt}, time.Time.Compare)
 	}
-	sort.SliceStable(all, func(i, j int) bool { return last(all[i]).After(last(all[j])) })
+	slices.SortStableFunc(all, func(a, b Gateway) int { return last(b).Compare(last(a)) })
 	for _, g := range all[min(len(all), maxProvisioned-1):] {
 		if err := t.Delete(BucketGateways, table.Key(g.ID)); err != nil {
 			return err

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -68,23 +67,21 @@ func claimable(t *bolt.Tx, g Grant) (mine bool, err error) {
 
 // coveringGrant is at most one grant; see GrantFilter.Covering.
 func (rs *recents) coveringGrant(t *bolt.Tx, place relay.Place) ([]Grant, error) {
-	return rs.covering.get(t, place, func() ([]Grant, error) { return rs.readCovering(t, place) })
-}
-
-func (rs *recents) readCovering(t *bolt.Tx, place relay.Place) ([]Grant, error) {
-	now, err := rs.currentChat(t, place.Platform, place.Chat)
-	if err != nil {
-		return nil, err
-	}
-	for n, c := range []relay.ChatID{place.Chat, now, place.Parent, ""} {
-		if c == "" && (n < 3 || place.Scope == "") {
-			continue
+	return rs.covering.get(t, place, func() ([]Grant, error) {
+		now, err := rs.currentChat(t, place.Platform, place.Chat)
+		if err != nil {
+			return nil, err
 		}
-		if one, err := table.AtMostOne[Grant](t, BucketGrants, grantKey(place.Platform, place.Scope, c)); err != nil || len(one) > 0 {
-			return one, err
+		for n, c := range []relay.ChatID{place.Chat, now, place.Parent, ""} {
+			if c == "" && (n < 3 || place.Scope == "") {
+				continue
+			}
+			if one, err := table.AtMostOne[Grant](t, BucketGrants, grantKey(place.Platform, place.Scope, c)); err != nil || len(one) > 0 {
+				return one, err
+			}
 		}
-	}
-	return nil, nil
+		return nil, nil
+	})
 }
 
 // GrantFilter selects grants by their fields; empty fields do not matter. It reads little more than the selected ones
@@ -126,9 +123,8 @@ func (f GrantFilter) from(t *bolt.Tx) ([]Grant, error) {
 func grants(t *bolt.Tx, f GrantFilter) ([]Grant, error) {
 	out, err := f.from(t)
 	out = slices.DeleteFunc(out, func(g Grant) bool { return !f.picks(g) })
-	sort.Slice(out, func(i, j int) bool {
-		a, b := out[i], out[j]
-		return bytes.Compare(grantKey(a.Platform, a.Scope, a.Chat), grantKey(b.Platform, b.Scope, b.Chat)) < 0
+	slices.SortFunc(out, func(a, b Grant) int {
+		return bytes.Compare(grantKey(a.Platform, a.Scope, a.Chat), grantKey(b.Platform, b.Scope, b.Chat))
 	})
 	return out, err
 }

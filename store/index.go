@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"errors"
+	"slices"
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/callers"
@@ -55,24 +56,19 @@ func dropAll[T table.Indexed](w *table.Writer, b string, keys ...[]byte) error {
 
 // reindex makes the index agree with the records. Where it does, it writes nothing.
 func reindex(w *table.Writer) error {
-	var all []table.Indexed
-	for _, r := range table.Readable[Binding](w.Tx, BucketBindings) {
+	return table.Reindex(w, slices.Concat(
+		indexedIn[Binding](w, BucketBindings),
+		indexedIn[Grant](w, BucketGrants),
+		indexedIn[Conversation](w, bucketConversations),
+		indexedIn[prompt.Record](w, prompt.Bucket),
+		indexedIn[callers.Caller](w, callers.Bucket),
+		indexedIn[outbox.Record](w, outbox.Bucket))...)
+}
+
+// indexedIn are the records T of b, but for damaged ones.
+func indexedIn[T table.Indexed](w *table.Writer, b string) (all []table.Indexed) {
+	for _, r := range table.Readable[T](w.Tx, b) {
 		all = append(all, r)
 	}
-	for _, r := range table.Readable[Grant](w.Tx, BucketGrants) {
-		all = append(all, r)
-	}
-	for _, r := range table.Readable[Conversation](w.Tx, bucketConversations) {
-		all = append(all, r)
-	}
-	for _, r := range table.Readable[prompt.Record](w.Tx, prompt.Bucket) {
-		all = append(all, r)
-	}
-	for _, c := range table.Readable[callers.Caller](w.Tx, callers.Bucket) {
-		all = append(all, c)
-	}
-	for _, r := range table.Readable[outbox.Record](w.Tx, outbox.Bucket) {
-		all = append(all, r)
-	}
-	return table.Reindex(w, all...)
+	return all
 }

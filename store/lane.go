@@ -331,10 +331,8 @@ func recountLanes(w *table.Writer) error {
 		}
 	}
 	for b, keys := range strays {
-		for _, k := range keys {
-			if err := w.Delete(b, k); err != nil {
-				return err
-			}
+		if err := table.DropKeys(w, b, keys); err != nil {
+			return err
 		}
 	}
 	for name, l := range lanes {

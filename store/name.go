@@ -116,15 +116,6 @@ func (p *People) Name(ctx context.Context, row *audit.Entry, who Person, given s
 	})
 }
 
-// namesOf returns a person's names from their first link; none if they are not linked.
-func namesOf(t *bolt.Tx, who Person) (Names, error) {
-	all, err := table.List[Binding](t, BucketBindings, table.Prefix(who.Platform, string(who.User)))
-	if len(all) == 0 {
-		return Names{}, err
-	}
-	return all[0].Names, err
-}
-
 // Shown returns the instance's name as people read it: the one it was given, or its id.
 func (i Instance) Shown() string { return cmp.Or(i.Label, string(i.ID)) }
 

@@ -20,7 +20,6 @@ const bucketPending = "undecided" // platform|bot|chat|instance|number -> pendin
 // Pending is a delivery that an instance gets if the network says that its owner can see the chat.
 type Pending struct {
 	Number   uint64 // grows from one to the next; unique in the database
-	At       time.Time
 	Instance relay.InstanceID
 	Delivery relay.Delivery
 }
@@ -121,7 +120,7 @@ func (ps *Pendings) List(ctx context.Context, f PendingFilter) ([]Pending, error
 			if err != nil {
 				continue
 			}
-			p := Pending{Number: table.Number(k), At: r.At, Instance: r.Instance}
+			p := Pending{Number: table.Number(k), Instance: r.Instance}
 			if r.Forward != nil {
 				p.Delivery = *r.Forward
 			} else {

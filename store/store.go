@@ -172,12 +172,7 @@ func (db *DB) Failed() <-chan struct{} { return db.records.File.Failed() }
 func (db *DB) Probe() error { return db.records.File.Probe() }
 
 // First returns the first element of a list; ok is false if the list is empty.
-func First[T any](all []T, err error) (first T, ok bool, _ error) {
-	if err != nil || len(all) == 0 {
-		return first, false, err
-	}
-	return all[0], true, nil
-}
+func First[T any](all []T, err error) (first T, ok bool, _ error) { return table.First(all, err) }
 
 // Only is First for a list of one record, which is there if err is nil.
 func Only[T any](all []T, err error) (T, error) {

@@ -27,8 +27,6 @@ type Swept struct {
 	Pending       int // events nobody could decide about for a day: their bot is not hosted any more
 	Capabilities  int // past their time
 	Prompts       int // likewise
-	Receipts      int // of programs, past their time
-	Replies       int // to programs, likewise
 	Codes         int // link and identity codes and enrollment tokens, a day after they expired
 }
 
@@ -78,7 +76,7 @@ func (s *sweep) run() (err error) {
 		dropDue(s, outbox.Bucket, nil, func(r outbox.Record) bool { return r.Past(s.now) }),
 		dropDue(s, bucketConversations, &s.Conversations, func(c Conversation) bool { return older(c.LastAt, keepSilent) }),
 		s.moves(),
-		s.programs(),
+		callers.Sweep(s.t.Writer, s.now),
 		dropDue(s, bucketCodes, &s.Codes, func(c Code) bool { return older(c.ExpiresAt, keepCode) }),
 		dropDue(s, bucketTokens, &s.Codes, func(c Code) bool { return older(c.ExpiresAt, keepCode) }),
 		dropDue(s, bucketIdentity, &s.Codes, func(c Code) bool { return !c.ExpiresAt.IsZero() && older(c.ExpiresAt, keepCode) }),
@@ -188,13 +186,6 @@ func (s *sweep) files() error {
 		return recountFiles(s.t.Writer, s.now, of...)
 	}
 	return nil
-}
-
-// programs drops the expired receipts and replies of programs.
-func (s *sweep) programs() error {
-	n, err := callers.Sweep(s.t.Writer, s.now)
-	s.Receipts, s.Replies = n.Receipts, n.Replies
-	return err
 }
 
 // secrets drops the secrets that were rotated out and were not replaced in time.

@@ -13,7 +13,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"github.com/hermes-connector/hermes-connector/store/history"
 	"github.com/hermes-connector/hermes-connector/store/table"
-	bolt "go.etcd.io/bbolt"
 )
 
 // tx is a write transaction as the ops of one batch see it: a boltfile.Batch.
@@ -85,9 +84,6 @@ func (t *tx) clock() time.Time {
 	}
 	return t.db.now()
 }
-
-// edit returns a transaction of somebody who has the file to themselves.
-func edit(x *bolt.Tx) *tx { return &tx{Writer: table.Edit(x), recents: noRecents()} }
 
 // Settle stores the cursors and the notes that ride along, and the lanes that were touched.
 func (t *tx) Settle(spare bool) (err error) {

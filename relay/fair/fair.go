@@ -14,6 +14,7 @@ package fair
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -38,22 +39,13 @@ func (t *Tally) Add(n int64, of ...Owner) {
 	}
 	t.total += n
 	for k, o := range of {
-		if !has(of[:k], func(x Owner) bool { return x == o }) {
+		if !slices.Contains(of[:k], o) {
 			add(t.instances, o, n)
 		}
-		if !has(of[:k], func(x Owner) bool { return x.Tenant == o.Tenant }) {
+		if !slices.ContainsFunc(of[:k], func(x Owner) bool { return x.Tenant == o.Tenant }) {
 			add(t.tenants, o.Tenant, n)
 		}
 	}
-}
-
-func has(of []Owner, is func(Owner) bool) bool {
-	for _, o := range of {
-		if is(o) {
-			return true
-		}
-	}
-	return false
 }
 
 func add[K comparable](to map[K]int64, k K, n int64) {

@@ -26,6 +26,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -78,13 +79,10 @@ type Options struct {
 
 // Guard judges outgoing requests. Its methods may be called from any goroutine.
 type Guard struct {
-	options    Options
-	allow      []netip.Prefix
-	own        []uint16
-	hosts      []ownHost
-	interfaces func() ([]netip.Addr, error)
-	classify   func(netip.Addr) class // tests replace it, to have something public on loopback
-	client     *http.Client
+	options  Options
+	hosts    []ownHost
+	classify func(netip.Addr) class // tests replace it, to have something public on loopback
+	client   *http.Client
 }
 
 // New makes a guard.
@@ -93,7 +91,7 @@ func New(o Options) *Guard {
 		o.Interfaces = interfaceAddrs
 	}
 	o.Body = cmp.Or(o.Body, maxBody)
-	g := &Guard{options: o, allow: o.Allow, own: o.Own, interfaces: o.Interfaces, classify: classify}
+	g := &Guard{options: o, classify: classify}
 	for _, h := range o.OwnHosts {
 		g.hosts = append(g.hosts, parseOwnHost(h))
 	}
@@ -176,10 +174,7 @@ func (g *Guard) judge(ap netip.AddrPort) error {
 	}
 	addr = addr.Unmap()
 	c := g.classify(addr)
-	allowed := false
-	for _, p := range g.allow {
-		allowed = allowed || p.Contains(addr)
-	}
+	allowed := slices.ContainsFunc(g.options.Allow, func(p netip.Prefix) bool { return p.Contains(addr) })
 	switch {
 	case c.never:
 		return blocked(c.name)

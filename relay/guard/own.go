@@ -57,12 +57,12 @@ func (g *Guard) ours(addr netip.Addr, port uint16) bool {
 	if slices.ContainsFunc(g.hosts, func(o ownHost) bool { return o.addr == addr && (o.port == 0 || o.port == port) }) {
 		return true
 	}
-	if !slices.Contains(g.own, port) {
+	if !slices.Contains(g.options.Own, port) {
 		return false
 	}
 	if addr.IsLoopback() {
 		return true
 	}
-	mine, err := g.interfaces()
+	mine, err := g.options.Interfaces()
 	return err != nil || slices.Contains(mine, addr)
 }

@@ -57,7 +57,7 @@ func (g *Guard) CheckURL(raw string) (*url.URL, error) {
 		return nil, blocked("an ambiguous host")
 	case g.named(host, port):
 		return nil, blocked("our own listener")
-	case len(g.allow) == 0 && !publicPort(port): // otherwise it depends on the address
+	case len(g.options.Allow) == 0 && !publicPort(port): // otherwise it depends on the address
 		return nil, blocked("a port that is not for the web")
 	}
 	return u, nil

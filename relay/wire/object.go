@@ -115,12 +115,10 @@ func (o object) words(key string) string {
 
 // id returns a member that names something: a string, or a number as its decimal text. Anything
 // else, and anything longer than maxID, is empty.
-func (o object) id(key string) string { return idOf(o[key]) }
-
-func idOf(raw json.RawMessage) string {
-	s, ok := shortOf(raw, maxID)
+func (o object) id(key string) string {
+	s, ok := shortOf(o[key], maxID)
 	if !ok {
-		s, _ = decimal(raw)
+		s, _ = decimal(o[key])
 	}
 	return s
 }

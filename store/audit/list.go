@@ -2,12 +2,12 @@ package audit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
@@ -232,7 +232,7 @@ func list(t *bolt.Tx, limit int, which ...func(Entry) bool) (out []Entry, err er
 			rows = append(rows, row{table.Number(k), e})
 		}
 	}
-	sort.Slice(rows, func(i, j int) bool { return rows[i].n < rows[j].n })
+	slices.SortFunc(rows, func(a, b row) int { return cmp.Compare(a.n, b.n) })
 	if limit > 0 {
 		rows = rows[max(0, len(rows)-limit):]
 	}

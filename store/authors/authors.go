@@ -9,7 +9,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -158,7 +157,7 @@ func trim(w *table.Writer, i relay.InstanceID) (left int, err error) {
 			mine = append(mine, row{slices.Clone(k), r.At})
 		}
 	}
-	sort.SliceStable(mine, func(i, j int) bool { return mine[i].at.After(mine[j].at) }) // those of the same time by key
+	slices.SortStableFunc(mine, func(a, b row) int { return b.at.Compare(a.at) }) // those of the same time by key
 	for _, r := range mine[min(Max, len(mine)):] {
 		if err := w.Delete(Bucket, r.key); err != nil {
 			return 0, err

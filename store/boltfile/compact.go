@@ -44,8 +44,7 @@ func (w *Writer) Squeeze() error {
 // squeezeDue reports whether b is to be rid of its free pages.
 func squeezeDue(b *bolt.DB) (due bool) {
 	_ = b.View(func(t *bolt.Tx) error {
-		meta := t.Bucket([]byte(MetaBucket))
-		due = meta != nil && meta.Get([]byte(squeezeKey)) != nil
+		due = metaValue(t, squeezeKey) != nil
 		return nil
 	})
 	return due

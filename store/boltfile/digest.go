@@ -37,6 +37,9 @@ func (d Digest) without(k, value []byte) Digest {
 	return Digest{N: d.N - 1, Sum: d.Sum - hash(k, value)}
 }
 
+// plus returns d after changes that add delta to it.
+func (d Digest) plus(delta Digest) Digest { return Digest{N: d.N + delta.N, Sum: d.Sum + delta.Sum} }
+
 // numbered returns d after the running number of a bucket changed. The number has no checksum of its own.
 func (d Digest) numbered(bucket string, from, to uint64) Digest {
 	of := func(n uint64) uint64 {

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 
 	"github.com/hermes-connector/hermes-connector/store/files"
 	bolt "go.etcd.io/bbolt"
@@ -113,7 +112,7 @@ func (p Place) next(term uint64, changes []byte, d Digest) Place {
 // entry ends the transaction w for the log, and returns the place and the entry to append. base: w.recorded is the
 // whole file.
 func (f *File) entry(w *Writer, base bool) (Place, []byte, error) {
-	l, before := f.o.CommitLog, f.digest
+	l := f.o.CommitLog
 	was, err := PlaceOf(w.Tx)
 	if err == nil && was.Term != l.Term {
 		err = w.beginTerm(*l, was.N, base)
@@ -124,19 +123,16 @@ func (f *File) entry(w *Writer, base bool) (Place, []byte, error) {
 	if base { // no number comes twice: neither the log's nor, where the log has lost some, the file's
 		was.N = max(l.Top, was.N)
 	}
-	now := Digest{N: before.N + w.delta.N, Sum: before.Sum + w.delta.Sum}
-	p := was.next(l.Term, w.recorded, besidesPlace(now, w.Tx))
+	p := was.next(l.Term, w.recorded, besidesPlace(f.digest.plus(w.delta), w.Tx))
 	e := make([]byte, 0, entryHead+placeSize+len(w.recorded)+4)
 	e = append(e, entryVersion, 0)
 	if base {
 		e[1] = 1
 	}
 	e = append(p.append(binary.BigEndian.AppendUint32(e, f.o.Format.Schema)), w.recorded...)
-	e = binary.BigEndian.AppendUint32(e, entrySum(e))
+	e = binary.BigEndian.AppendUint32(e, Checksum(e, nil))
 	return p, e, w.putPlace(p)
 }
-
-func entrySum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
 // putPlace stores p. It is in the entry's head, and not among its changes.
 func (w *Writer) putPlace(p Place) error {
@@ -231,7 +227,7 @@ func ParseEntry(b []byte) (e Entry, err error) {
 		return e, errEntry
 	}
 	body := b[:len(b)-4]
-	if entrySum(body) != binary.BigEndian.Uint32(b[len(body):]) {
+	if Checksum(body, nil) != binary.BigEndian.Uint32(b[len(body):]) {
 		return e, errEntry
 	}
 	return Entry{
@@ -276,7 +272,7 @@ func replay(t *bolt.Tx, e Entry) error {
 	if err := changes(e.changes, w.change); err != nil {
 		return err
 	}
-	d.N, d.Sum = d.N+w.delta.N, d.Sum+w.delta.Sum
+	d = d.plus(w.delta)
 	besides := besidesPlace(d, t)
 	if next := was.next(e.Place.Term, e.changes, besides); !e.Base && next.Chain != e.Place.Chain {
 		return fmt.Errorf("%w: entry %d was made of another file", ErrNotNext, e.Place.N)
@@ -288,7 +284,7 @@ func replay(t *bolt.Tx, e Entry) error {
 	if err := w.putPlace(e.Place); err != nil {
 		return err
 	}
-	return putDigest(t, Digest{N: d.N + w.delta.N, Sum: d.Sum + w.delta.Sum})
+	return putDigest(t, d.plus(w.delta))
 }
 
 // Follower is a file that is brought from one entry of a log to the next, and that nobody else uses. It is for one

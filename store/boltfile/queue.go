@@ -108,7 +108,7 @@ func (q *queue) take(lastOps int, lastTook time.Duration) []*Op {
 		case !ready:
 			<-q.wake
 		case !alone:
-			q.gather(lastOps, lastTook)
+			q.gather(lastTook)
 			alone = true
 		}
 	}
@@ -116,7 +116,7 @@ func (q *queue) take(lastOps int, lastTook time.Duration) []*Op {
 
 // gather gives callers whose ops were answered together the time to come back together. Otherwise they would be split
 // over two commits from then on.
-func (q *queue) gather(lastOps int, lastTook time.Duration) {
+func (q *queue) gather(lastTook time.Duration) {
 	if lastTook > slowCommit {
 		t := time.NewTimer(lingerFor)
 		defer t.Stop()

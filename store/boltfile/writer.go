@@ -161,7 +161,7 @@ func (f *File) finish(t *Writer, base bool) (err error) {
 			return err
 		}
 	}
-	digest := Digest{N: f.digest.N + t.delta.N, Sum: f.digest.Sum + t.delta.Sum}
+	digest := f.digest.plus(t.delta)
 	if err := putDigest(t.Tx, digest); err != nil {
 		return err
 	}

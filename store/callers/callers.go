@@ -132,11 +132,7 @@ func (rs *Records) Get(ctx context.Context, name string) (c Caller, ok bool, err
 
 // ByMAC returns the caller with a credential that has this HMAC; ok is false if there is none.
 func (rs *Records) ByMAC(ctx context.Context, mac []byte) (c Caller, ok bool, err error) {
-	all, err := table.Get(ctx, rs.db, "caller", func(t *bolt.Tx) ([]Caller, error) {
+	return table.First(table.Get(ctx, rs.db, "caller", func(t *bolt.Tx) ([]Caller, error) {
 		return table.Lookup[Caller](t, Bucket, table.IndexUnder(Bucket, byMAC, string(mac)), "", 1)
-	})
-	if err != nil || len(all) == 0 {
-		return c, false, err
-	}
-	return all[0], true, nil
+	}))
 }

@@ -20,34 +20,12 @@ func Strip(w *table.Writer, c Caller, i relay.InstanceID) error {
 		table.DropUnder(w, Replies, table.Prefix(c.Name)))
 }
 
-// Past reports whether a receipt is past its time.
-func Past(r relay.Receipt, now time.Time) bool { return r.When.IsZero() && now.Sub(r.At) > Kept }
-
-// PastLatest reports whether an agent took its last message so long ago that its receipt is gone.
-func (l latest) past(now time.Time) bool { return now.Sub(l.At) > Kept }
-
-// Swept counts the expired records that were dropped.
-type Swept struct{ Receipts, Replies int }
-
-// Sweep drops expired records. Damaged ones stay.
-func Sweep(w *table.Writer, now time.Time) (n Swept, err error) {
-	if n.Receipts, err = dropPast(w, Receipts, func(r relay.Receipt) bool { return Past(r, now) }); err != nil {
-		return n, err
-	}
-	if _, err = dropPast(w, Latest, func(l latest) bool { return l.past(now) }); err != nil {
-		return n, err
-	}
-	n.Replies, err = dropPast(w, Replies, func(r Reply) bool { return now.Sub(r.At) > Kept })
-	return n, err
-}
-
-// dropPast drops the records of b that are past their time.
-func dropPast[T any](w *table.Writer, b string, past func(T) bool) (n int, err error) {
-	var keys [][]byte
-	for k, v := range table.Under(w.Tx, b, nil) {
-		if r, err := table.Decode[T](k, v); err == nil && past(r) {
-			keys = append(keys, append([]byte(nil), k...))
-		}
-	}
-	return len(keys), table.DropKeys(w, b, keys)
+// Sweep drops expired receipts, replies and notes of what agents took last. A scheduled receipt does not expire. Damaged
+// records stay.
+func Sweep(w *table.Writer, now time.Time) error {
+	past := func(at time.Time) bool { return now.Sub(at) > Kept }
+	return errors.Join(
+		table.DropWhere(w, Receipts, func(r relay.Receipt) bool { return r.When.IsZero() && past(r.At) }),
+		table.DropWhere(w, Latest, func(l latest) bool { return past(l.At) }),
+		table.DropWhere(w, Replies, func(r Reply) bool { return past(r.At) }))
 }

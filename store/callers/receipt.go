@@ -159,22 +159,17 @@ func (rs *Records) Schedule(ctx context.Context, r relay.Receipt) (stored relay.
 
 // Next returns the message that is due first; ok is false if none is scheduled. It skips a damaged one.
 func (rs *Records) Next(ctx context.Context) (r relay.Receipt, ok bool, err error) {
-	all, err := table.Get(ctx, rs.db, "scheduled receipts", func(t *bolt.Tx) ([]relay.Receipt, error) {
+	return table.First(table.Get(ctx, rs.db, "scheduled receipts", func(t *bolt.Tx) ([]relay.Receipt, error) {
 		for k := range table.Under(t, Due, nil) {
 			if len(k) <= 8 {
 				continue
 			}
-			r, ok, err := table.Load[relay.Receipt](t, Receipts, k[8:])
-			if err == nil && ok {
-				return []relay.Receipt{r}, nil
+			if all, err := table.AtMostOne[relay.Receipt](t, Receipts, k[8:]); err == nil && len(all) > 0 {
+				return all, nil
 			}
 		}
 		return nil, nil
-	})
-	if err != nil || len(all) == 0 {
-		return r, false, err
-	}
-	return all[0], true, nil
+	}))
 }
 
 // Unschedule drops a receipt that is scheduled and comes to nothing more.

@@ -1,6 +1,7 @@
 package callers
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"time"
@@ -76,7 +77,7 @@ func trim(w *table.Writer, caller string) (dropped int, err error) {
 			break
 		}
 		count, size = count-1, size-len(v)
-		keys = append(keys, append([]byte(nil), k...))
+		keys = append(keys, bytes.Clone(k))
 	}
 	return len(keys), table.DropKeys(w, Replies, keys)
 }
@@ -127,7 +128,7 @@ func (rs *Records) Read(ctx context.Context, caller string, upTo uint64) (known 
 			if table.Number(k) > upTo {
 				break
 			}
-			keys = append(keys, append([]byte(nil), k...))
+			keys = append(keys, bytes.Clone(k))
 		}
 		return table.DropKeys(w, Replies, keys)
 	})

@@ -9,7 +9,7 @@ package capability
 import (
 	"cmp"
 	"context"
-	"sort"
+	"slices"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -112,9 +112,8 @@ func of(t *bolt.Tx, i relay.InstanceID, now time.Time) (out []Record) {
 			out = append(out, r)
 		}
 	}
-	sort.SliceStable(out, func(i, j int) bool {
-		a, b := out[i], out[j]
-		return cmp.Or(a.ExpiresAt.Compare(b.ExpiresAt), cmp.Compare(a.Event, b.Event)) < 0
+	slices.SortStableFunc(out, func(a, b Record) int {
+		return cmp.Or(a.ExpiresAt.Compare(b.ExpiresAt), cmp.Compare(a.Event, b.Event))
 	})
 	return out
 }
@@ -155,15 +154,8 @@ func makeRoom(w *table.Writer, i relay.InstanceID, n int, now time.Time) (lost [
 	for _, r := range all[past:] {
 		stays[string(r.key())] = true
 	}
-	for _, k := range keys {
-		if stays[string(k)] {
-			continue
-		}
-		if err := w.Delete(Bucket, k); err != nil {
-			return nil, err
-		}
-	}
-	return all[:past], nil
+	keys = slices.DeleteFunc(keys, func(k []byte) bool { return stays[string(k)] })
+	return all[:past], table.DropKeys(w, Bucket, keys)
 }
 
 // Release lets the instance use the capability of an event that was undecided, or drops it if the instance does not

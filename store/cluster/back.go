@@ -118,21 +118,6 @@ func (n *Node) mostKept(ctx context.Context, shard string, at, top uint64) error
 	return fmt.Errorf("%w of what the engine has lost: this one waits for %s, %s at most", errWaits, a.cells[0][0], patience*n.o.Lease)
 }
 
-// stored notes that the engine has entry at of the shard, after that time.
-func (n *Node) stored(shard string, at uint64, took time.Duration) {
-	n.isAt(shard, at)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.appends.add(time.Now(), took)
-}
-
-// isAt shows the other nodes, with the next renewal, where this node's file of the shard is.
-func (n *Node) isAt(shard string, at uint64) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.places[shard] = at
-}
-
 // nameLost says how many commits a new file of the shard lacks that the former one had.
 func (n *Node) nameLost(ctx context.Context, had boltfile.History, lost uint64, of Shard) {
 	switch lost {

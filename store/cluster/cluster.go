@@ -72,37 +72,26 @@ type Node struct {
 	until   atomic.Int64 // by now: the node has ended then; 0: it has no lease
 	leading atomic.Int32 // how many shards it leads, or is about to
 
-	mu     sync.Mutex
+	report report
+
+	mu     sync.Mutex           // guards the fields below
 	copies map[string]*warmCopy // by shard
-	places map[string]uint64    // by shard: the entry its file is at; other nodes see it
 	waits  map[string]time.Time // by shard: until then for a node that has more; see back.go
 
 	leaders  map[string]leader // by shard
 	lookedAt time.Duration     // on the clock of now
-
-	troubles map[string]string // by shard: why it cannot be led
-	appends  appends
 }
 
 // Join makes a node. It does nothing before it is run; the error is about the DSN.
 func Join(o Options) (*Node, error) {
-	beat, err := newEngine(o.DSN, o.Lease)
+	config, err := engineConfig(o.DSN, o.Lease)
 	if err != nil {
 		return nil, err
 	}
-	look, err := newEngine(o.DSN, o.Lease)
-	if err != nil {
-		return nil, err
-	}
-	logs, err := newPool(o.DSN, o.Lease)
-	if err != nil {
-		return nil, err
-	}
-	file, err := newPool(o.DSN, o.Lease)
-	if err != nil {
-		return nil, err
-	}
-	return &Node{o: o, now: boottime, run: rand.Text(), beat: beat, logs: logs, file: file, look: look, copies: make(map[string]*warmCopy), places: make(map[string]uint64), waits: make(map[string]time.Time), troubles: make(map[string]string)}, nil
+	return &Node{
+		o: o, now: boottime, run: rand.Text(), beat: newEngine(config), look: newEngine(config), logs: newPool(config), file: newPool(config),
+		copies: make(map[string]*warmCopy), waits: make(map[string]time.Time), report: report{places: make(map[string]uint64), troubles: make(map[string]string)},
+	}, nil
 }
 
 // Close lets go of the engine, after Run and Lead.
@@ -156,7 +145,7 @@ var errTaken = errors.New("another process has this node's name, or had it until
 // renew renews the lease. Its confirmation proves that everything stored before is as safe as the engine can make it.
 func (n *Node) renew(ctx context.Context) error {
 	sent := n.now()
-	places, troubles, p99 := n.told()
+	places, troubles, p99 := n.report.columns()
 	done, err := n.beat.exec(ctx, renewSQL, n.o.Node, n.run, n.o.Version, n.o.Lease.Milliseconds(), places, troubles, p99, n.o.URL)
 	switch {
 	case err != nil:

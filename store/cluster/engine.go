@@ -28,10 +28,9 @@ type engine struct {
 	warned string         // by the server, during the statement that runs
 }
 
-// newEngine reads dsn; it does not connect. A peer that confirms nothing for half a lease is taken for gone, whether
-// something was sent to it or not.
-func newEngine(dsn relay.Secret, lease time.Duration) (*engine, error) {
-	e := &engine{turn: make(chan struct{}, 1)}
+// engineConfig reads dsn. A peer that confirms nothing for half a lease is taken for gone, whether something was sent to it or
+// not.
+func engineConfig(dsn relay.Secret, lease time.Duration) (*pgconn.Config, error) {
 	config, err := pgconn.ParseConfig(string(dsn.Reveal()))
 	if err != nil {
 		return nil, errors.New("the engine's DSN cannot be read; it is as libpq's: postgres://USER:PASSWORD@HOST/DATABASE") // that error may quote it
@@ -48,13 +47,18 @@ func newEngine(dsn relay.Secret, lease time.Duration) (*engine, error) {
 	}
 	config.DialFunc = dialer.DialContext
 	config.ConnectTimeout = min(dialTime, lease/4)
-	config.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) {
+	return config, nil
+}
+
+// newEngine does not connect.
+func newEngine(config *pgconn.Config) *engine {
+	e := &engine{config: config.Copy(), turn: make(chan struct{}, 1)}
+	e.config.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) {
 		if notice.SeverityUnlocalized == "WARNING" {
 			e.warned = notice.Message
 		}
 	}
-	e.config = config
-	return e, nil
+	return e
 }
 
 // answer is the result of a statement.
@@ -126,16 +130,12 @@ type pool struct {
 // poolSize bounds a node's connections: PostgreSQL takes 100 from everybody, as it comes.
 const poolSize = 8
 
-func newPool(dsn relay.Secret, lease time.Duration) (*pool, error) {
+func newPool(config *pgconn.Config) *pool {
 	p := &pool{turns: make(chan struct{}, poolSize)}
 	for range poolSize {
-		e, err := newEngine(dsn, lease)
-		if err != nil {
-			return nil, err
-		}
-		p.idle = append(p.idle, e)
+		p.idle = append(p.idle, newEngine(config))
 	}
-	return p, nil
+	return p
 }
 
 // exec is engine.exec on a connection that nobody uses.

@@ -17,7 +17,7 @@ const kindFile = "file:"
 const (
 	filePartSQL = `INSERT INTO hermes_connector.part (shard, kind, id, part, bytes) SELECT shard, $2, term, $4::bigint, $5::bytea FROM hermes_connector.shard WHERE shard = $1 AND term = $3::bigint`
 	// wholeSQL: a file is whole when its last part is there, which is empty.
-	wholeSQL    = `SELECT id::text, part::text FROM hermes_connector.part WHERE shard = $1 AND kind = $2 AND bytes = '' ORDER BY id DESC LIMIT 1`
+	wholeSQL    = `SELECT id::text, part::text FROM hermes_connector.part WHERE shard = $1 AND kind = $2 AND bytes = '' ORDER BY part.id DESC LIMIT 1`
 	filesSQL    = `SELECT kind, bool_or(bytes = '')::text FROM hermes_connector.part WHERE shard = $1 AND starts_with(kind, $2) GROUP BY kind`
 	dropFileSQL = `DELETE FROM hermes_connector.part WHERE shard = $1 AND kind IN (SELECT json_array_elements_text($2::json))
 	AND EXISTS (SELECT FROM hermes_connector.shard WHERE shard = $1 AND term = $3::bigint)`

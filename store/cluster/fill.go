@@ -194,7 +194,7 @@ func (n *Node) makeAnew(ctx context.Context, of Shard, s shard, had boltfile.His
 	if err := files.RemoveLeftovers(filepath.Dir(path), boltfile.Leftovers(path)); err != nil {
 		return nil, err
 	}
-	a, err := n.look.exec(ctx, `SELECT id::text, part::text FROM hermes_connector.part WHERE shard = $1 AND kind = $2 AND bytes = '' ORDER BY id DESC`, name, kindSnap)
+	a, err := n.look.exec(ctx, `SELECT id::text, part::text FROM hermes_connector.part WHERE shard = $1 AND kind = $2 AND bytes = '' AND id > 0 ORDER BY part.id DESC`, name, kindSnap)
 	if err != nil {
 		return nil, fmt.Errorf("snapshots: %w", err)
 	}
@@ -313,10 +313,11 @@ func (l *Lead) Snapshots(ctx context.Context, copied func(ctx context.Context, w
 // snapshot stores one, and then drops the log before the last but one. It is whole when its last part is there, which is
 // empty: a snapshot that was begun and not ended is dropped with the next.
 func (l *Lead) snapshot(ctx context.Context, copied func(ctx context.Context, w io.Writer) (boltfile.Place, error)) error {
-	to, err := newEngine(l.node.o.DSN, l.node.o.Lease) // it takes long
+	config, err := engineConfig(l.node.o.DSN, l.node.o.Lease)
 	if err != nil {
 		return err
 	}
+	to := newEngine(config) // it takes long
 	defer to.close(ctx)
 	draft := -int64(l.term) // no snapshot has that number
 	if _, err := to.exec(ctx, `DELETE FROM hermes_connector.part WHERE shard = $1 AND kind = $2 AND id < 0`, l.shard, kindSnap); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 )
 
@@ -41,32 +40,21 @@ func (n *Node) Force(ctx context.Context, s Shard, what string) (l *Lead, err er
 	if err != nil {
 		return nil, err
 	}
-	term, err1 := number(a.cells[0][0])
-	top, err2 := number(a.cells[0][1])
-	chain := slices.Clone(a.cells[0][2])
-	if err := errors.Join(err1, err2); err != nil {
-		return nil, err
-	}
 	for {
-		a, err := n.look.exec(ctx, formerSQL, s.Name)
+		former, err := n.look.exec(ctx, formerSQL, s.Name)
 		if err != nil {
 			return nil, err
 		}
-		if string(a.cells[0][0]) != "true" {
+		if string(former.cells[0][0]) != "true" {
 			break
 		}
 		if err := sleep(ctx, 200*time.Millisecond); err != nil {
 			return nil, err
 		}
 	}
-	_, err = n.fill(ctx, s, shard{term: term, top: top, chain: chain, schema: row.schema})
-	if err == nil {
-		err = n.copyOf(s.Name).lend()
-	}
-	if err != nil {
+	if l, err = n.begin(ctx, s, row.schema, a.cells[0]); err != nil {
 		return nil, fmt.Errorf("the newest database: %w", err)
 	}
-	l = newLead(ctx, n, s, term, top)
 	l.forced = true
 	return l, nil
 }

@@ -91,8 +91,36 @@ func (n *Node) Vault(ctx context.Context, shard string) ([]byte, error) {
 
 // leader is the leader of a shard, as this node saw it last.
 type leader struct {
-	name, run, url string
+	name, run, url string // empty: no living node leads
+	wanted         string // the node that an operator asked for; empty: none
 	held, former   string // NODE/RUN of the leader, and of the one from whom Force took the lead, whether they live or not
+}
+
+// whoLeads returns the living nodes that lead shards, or would, and the leader of each shard that the engine knows.
+func whoLeads(ctx context.Context, e *engine) (nodes []string, all map[string]leader, err error) {
+	if nodes, err = mayLead(ctx, e); err != nil {
+		return nil, nil, err
+	}
+	a, err := e.exec(ctx, shardsSQL)
+	if err != nil {
+		return nil, nil, err
+	}
+	all = make(map[string]leader, len(a.cells))
+	for _, c := range a.cells {
+		all[string(c[0])] = leader{
+			name: string(c[1]), wanted: string(c[2]), run: string(c[3]), url: string(c[4]), held: string(c[5]), former: string(c[6]),
+		}
+	}
+	return nodes, all, nil
+}
+
+// mayLead returns the living nodes that lead shards, or would.
+func mayLead(ctx context.Context, e *engine) (nodes []string, err error) {
+	a, err := e.exec(ctx, nodesSQL)
+	for _, row := range a.cells {
+		nodes = append(nodes, string(row[0]))
+	}
+	return nodes, err
 }
 
 // Leader returns the leader of the shard, as Lead saw it last: the name of the node, its run, and where other nodes
@@ -151,27 +179,31 @@ func (n *Node) take(ctx context.Context, s Shard) (l *Lead, err error) {
 	if err != nil || len(a.cells) == 0 {
 		return nil, err
 	}
-	term, err1 := number(a.cells[0][0])
-	top, err2 := number(a.cells[0][1])
-	err = errors.Join(err1, err2)
+	if l, err = n.begin(ctx, s, row.schema, a.cells[0]); err != nil {
+		return nil, errors.Join(err, n.giveUp(context.WithoutCancel(ctx), s.Name, ""))
+	}
+	n.o.Log.Info("this node leads", "shard", s.Name, "term", l.term, "entries", l.top)
+	return l, nil
+}
+
+// begin is n's lead of s, which the engine has confirmed with the term, the newest entry and its chain: the file of s is brought
+// there, and lent to whoever opens it.
+func (n *Node) begin(ctx context.Context, s Shard, schema uint64, confirmed [][]byte) (*Lead, error) {
+	term, err1 := number(confirmed[0])
+	top, err2 := number(confirmed[1])
+	err := errors.Join(err1, err2)
 	if err == nil {
-		_, err = n.fill(ctx, s, shard{term: term, top: top, chain: slices.Clone(a.cells[0][2]), schema: row.schema})
+		_, err = n.fill(ctx, s, shard{term: term, top: top, chain: confirmed[2], schema: schema})
 	}
 	if err == nil {
 		err = n.copyOf(s.Name).lend()
 	}
 	if err != nil {
-		return nil, errors.Join(err, n.giveUp(context.WithoutCancel(ctx), s.Name, ""))
+		return nil, err
 	}
-	n.o.Log.Info("this node leads", "shard", s.Name, "term", term, "entries", top)
-	return newLead(ctx, n, s, term, top), nil
-}
-
-// newLead is n's lead of s, which the engine has confirmed.
-func newLead(ctx context.Context, n *Node, s Shard, term, top uint64) *Lead {
 	l := &Lead{node: n, shard: s.Name, term: term, top: top, never: context.WithoutCancel(ctx), schema: s.File.Format.Schema}
 	l.lost, l.lose = context.WithCancel(l.never)
-	return l
+	return l, nil
 }
 
 // seen returns the shard's row; the zero one if there is none yet.
@@ -194,7 +226,7 @@ func (l *Lead) Append(p boltfile.Place, entry []byte) (err error) {
 	defer func() {
 		if err == nil {
 			l.top = p.N
-			l.node.stored(l.shard, p.N, time.Since(began))
+			l.node.report.stored(l.shard, p.N, time.Since(began))
 		}
 	}()
 	for try := 1; ; try++ {

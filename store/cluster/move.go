@@ -25,28 +25,26 @@ var ErrNobody = errors.New("nothing was changed")
 // Move makes node lead the shard, and returns when it does, or has failed to: nobody serves the shard while it tries.
 // ErrNobody: nothing was asked.
 func (n *Node) Move(ctx context.Context, shard, node string) error {
-	nodes, rows, err := names(ctx, n.look)
+	nodes, led, err := whoLeads(ctx, n.look)
 	if err != nil {
 		return err
 	}
-	led := slices.IndexFunc(rows, func(row [3]string) bool { return row[0] == shard })
-	switch {
-	case led < 0:
+	switch l, known := led[shard]; {
+	case !known:
 		return fmt.Errorf("%w: there is no shard %q", ErrNobody, shard)
 	case !slices.Contains(nodes, node):
 		return noNode(node, nodes)
-	case rows[led][1] == node:
+	case l.name == node:
 		return nil
 	}
 	asked := 0
 	var failed error
-	err = awaits(ctx, n.look, func(rows [][3]string) bool {
-		at := slices.IndexFunc(rows, func(row [3]string) bool { return row[0] == shard })
-		switch {
-		case at < 0: // of an engine that lost it
-		case rows[at][1] == node:
+	err = awaits(ctx, n.look, func(led map[string]leader) bool {
+		switch l, known := led[shard]; {
+		case !known: // by an engine that lost it
+		case l.name == node:
 			return true
-		case rows[at][2] == node: // it is still asked for
+		case l.wanted == node: // it is still asked for
 		case asked == moveTries:
 			failed = fmt.Errorf("node %s did not take %s in %d tries: its log says why", node, shard, asked)
 			return true
@@ -63,20 +61,25 @@ func (n *Node) Move(ctx context.Context, shard, node string) error {
 // Drain makes node lead nothing until it is started again, and returns when others lead its shards. ErrNobody: nothing
 // was asked, because the node is not alive, or no other one may lead.
 func (n *Node) Drain(ctx context.Context, node string) error {
-	nodes, _, err := names(ctx, n.look)
-	if err != nil {
+	nodes, err := mayLead(ctx, n.look)
+	switch {
+	case err != nil:
 		return err
-	}
-	if at := slices.Index(nodes, node); at < 0 {
+	case !slices.Contains(nodes, node):
 		return noNode(node, nodes)
-	} else if len(nodes) == 1 {
+	case len(nodes) == 1:
 		return fmt.Errorf("%w: no other node is alive and may lead", ErrNobody)
 	}
 	if _, err := n.look.exec(ctx, drainSQL, node); err != nil {
 		return err
 	}
-	return awaits(ctx, n.look, func(rows [][3]string) bool {
-		return !slices.ContainsFunc(rows, func(row [3]string) bool { return row[1] == node || row[1] == "" })
+	return awaits(ctx, n.look, func(led map[string]leader) bool {
+		for _, l := range led {
+			if l.name == node || l.name == "" {
+				return false
+			}
+		}
+		return true
 	})
 }
 
@@ -84,29 +87,11 @@ func noNode(node string, nodes []string) error {
 	return fmt.Errorf("%w: no node %q is alive and may lead; those that are: %s", ErrNobody, node, strings.Join(nodes, ", "))
 }
 
-// names returns the nodes that may lead, and all shards with their leaders and the nodes that were asked for.
-func names(ctx context.Context, e *engine) (nodes []string, rows [][3]string, err error) {
-	a, err := e.exec(ctx, nodesSQL)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, row := range a.cells {
-		nodes = append(nodes, string(row[0]))
-	}
-	if a, err = e.exec(ctx, shardsSQL); err != nil {
-		return nil, nil, err
-	}
-	for _, row := range a.cells {
-		rows = append(rows, [3]string{string(row[0]), string(row[1]), string(row[2])})
-	}
-	return nodes, rows, nil
-}
-
 // awaits reads who leads what until holds returns true, or ctx ends.
-func awaits(ctx context.Context, e *engine, holds func(rows [][3]string) bool) error {
+func awaits(ctx context.Context, e *engine, holds func(led map[string]leader) bool) error {
 	for {
-		_, rows, err := names(ctx, e)
-		if err == nil && holds(rows) {
+		_, led, err := whoLeads(ctx, e)
+		if err == nil && holds(led) {
 			return nil
 		}
 		if sleep(ctx, 500*time.Millisecond) != nil {

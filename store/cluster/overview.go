@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"strconv"
 	"time"
 )
@@ -84,7 +83,7 @@ func (n *Node) Overview(ctx context.Context) (o Overview, err error) {
 		s := NodeState{Name: string(c[0]), Version: string(c[1]), Alive: string(c[2]) == "true"}
 		var gone time.Time
 		var p99 uint64
-		var errs [7]error
+		var errs [6]error
 		s.Until, errs[0] = moment(c[3])
 		errs[1] = json.Unmarshal(c[4], &s.Places)
 		errs[2] = json.Unmarshal(c[5], &s.Troubles)
@@ -125,51 +124,4 @@ func (n *Node) Overview(ctx context.Context) (o Overview, err error) {
 func moment(cell []byte) (time.Time, error) {
 	us, err := strconv.ParseInt(string(cell), 10, 64)
 	return time.UnixMicro(us), err
-}
-
-const (
-	appendsKept = 1000
-	appendsAge  = 5 * time.Minute
-)
-
-// appends remembers how long the newest appends took.
-type appends struct {
-	at   []time.Time
-	took []time.Duration
-}
-
-func (a *appends) add(at time.Time, took time.Duration) {
-	if len(a.at) == appendsKept {
-		a.at, a.took = slices.Delete(a.at, 0, 1), slices.Delete(a.took, 0, 1)
-	}
-	a.at, a.took = append(a.at, at), append(a.took, took)
-}
-
-// p99 returns the time that one append in a hundred took, or longer, in the last minutes; 0: there was none.
-func (a *appends) p99(now time.Time) time.Duration {
-	first := slices.IndexFunc(a.at, func(t time.Time) bool { return now.Sub(t) < appendsAge })
-	if first < 0 {
-		return 0
-	}
-	took := slices.Sorted(slices.Values(a.took[first:]))
-	return took[len(took)*99/100]
-}
-
-// told returns what the other nodes see of this one: its places and troubles, and the microseconds of a slow append.
-func (n *Node) told() (places, troubles string, p99 int64) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	p, _ := json.Marshal(n.places) // of numbers and texts
-	t, _ := json.Marshal(n.troubles)
-	return string(p), string(t), n.appends.p99(time.Now()).Microseconds()
-}
-
-// trouble shows the others why this node cannot lead the shard; nil: it can.
-func (n *Node) trouble(shard string, err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	delete(n.troubles, shard)
-	if err != nil {
-		n.troubles[shard] = err.Error()
-	}
 }

@@ -557,10 +557,11 @@ func TestSeveralMakeTheTables(t *testing.T) {
 		var all sync.WaitGroup
 		began := make(chan struct{})
 		for range 6 {
-			e, err := newEngine(relay.NewSecret([]byte(pg.DSN(pg.Port))), testLease)
+			config, err := engineConfig(relay.NewSecret([]byte(pg.DSN(pg.Port))), testLease)
 			if err != nil {
 				t.Fatal(err)
 			}
+			e := newEngine(config)
 			if _, err := e.exec(t.Context(), "SELECT 1"); err != nil {
 				t.Fatal(err)
 			}

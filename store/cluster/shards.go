@@ -72,7 +72,7 @@ type held struct {
 func (n *Node) Lead(ctx context.Context, shards []Shard) error {
 	for _, s := range shards { // before the first renewal: others look for who has most
 		if h, err := boltfile.HistoryAt(s.Path, s.File); err == nil {
-			n.isAt(s.Name, h.N)
+			n.report.isAt(s.Name, h.N)
 		}
 	}
 	ls := &leads{
@@ -103,10 +103,9 @@ func (ls *leads) look(ctx context.Context) error {
 	turns, me := place(nodes, pieces), ls.n.o.Node
 	ls.follow(ctx, nodes, pieces)
 	now := time.Now()
-	for _, s := range ls.shards {
-		at := slices.IndexFunc(pieces, func(p piece) bool { return p.shard == s.Name })
+	for n, s := range ls.shards {
 		turn := slices.Index(turns[s.Name], me)
-		switch p := pieces[at]; {
+		switch p := pieces[n]; { // they are in the order of the shards
 		case led[s.Name] != nil && leaders[s.Name].held != ls.n.me():
 			led[s.Name].lose()
 			ls.giveUp(s.Name, "another process took the lead")
@@ -118,7 +117,7 @@ func (ls *leads) look(ctx context.Context) error {
 			delete(ls.freeSince, s.Name)
 			switch {
 			case p.leader != me:
-				ls.n.trouble(s.Name, nil) // it may have been of this node alone
+				ls.n.report.trouble(s.Name, nil) // it may have been of this node alone
 				ls.say(s.Name, ls.n.o.Log.Info, "another node leads; this one waits", "leader", p.leader)
 			case !ls.holds(s.Name): // it could not be given up, when its Run had ended
 				if err := ls.n.giveUp(ctx, s.Name, ""); err != nil {
@@ -178,42 +177,22 @@ func (ls *leads) follow(ctx context.Context, nodes []string, pieces []piece) {
 // yet is made.
 func (ls *leads) view(ctx context.Context) (nodes []string, pieces []piece, leaders map[string]leader, err error) {
 	asked := ls.n.now()
-	if nodes, err = mayLead(ctx, ls.n.look); err != nil {
+	if nodes, leaders, err = whoLeads(ctx, ls.n.look); err != nil {
 		return nil, nil, nil, err
-	}
-	a, err := ls.n.look.exec(ctx, shardsSQL)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	leaders = make(map[string]leader, len(a.cells))
-	for _, row := range a.cells {
-		leaders[string(row[0])] = leader{string(row[1]), string(row[3]), string(row[4]), string(row[5]), string(row[6])}
 	}
 	ls.n.mu.Lock()
 	ls.n.leaders, ls.n.lookedAt = maps.Clone(leaders), asked // giveUp changes its own
 	ls.n.mu.Unlock()
 	for _, s := range ls.shards {
-		p := piece{shard: s.Name, weight: s.Weight}
-		at := slices.IndexFunc(a.cells, func(row [][]byte) bool { return string(row[0]) == s.Name })
-		if at < 0 {
+		l, known := leaders[s.Name]
+		if !known {
 			if _, err := ls.n.look.exec(ctx, makeSQL, s.Name); err != nil {
 				return nil, nil, nil, err
 			}
-		} else {
-			p.leader, p.wanted = string(a.cells[at][1]), string(a.cells[at][2])
 		}
-		pieces = append(pieces, p)
+		pieces = append(pieces, piece{shard: s.Name, weight: s.Weight, leader: l.name, wanted: l.wanted})
 	}
 	return nodes, pieces, leaders, nil
-}
-
-// mayLead returns the living nodes that lead shards, or would.
-func mayLead(ctx context.Context, e *engine) (nodes []string, err error) {
-	a, err := e.exec(ctx, nodesSQL)
-	for _, row := range a.cells {
-		nodes = append(nodes, string(row[0]))
-	}
-	return nodes, err
 }
 
 // take begins to lead s, unless that has begun.
@@ -237,7 +216,7 @@ func (ls *leads) take(ctx context.Context, s Shard) {
 		l, err := ls.n.take(ctx, s)
 		<-ls.filling
 		if ctx.Err() == nil {
-			ls.n.trouble(s.Name, err)
+			ls.n.report.trouble(s.Name, err)
 		}
 		switch {
 		case err != nil && ctx.Err() == nil:
@@ -245,7 +224,7 @@ func (ls *leads) take(ctx context.Context, s Shard) {
 		case l != nil:
 			ls.leads(h, l)
 			if err := l.serve(ctx, s); err != nil {
-				ls.n.trouble(s.Name, err)
+				ls.n.report.trouble(s.Name, err)
 				rests := restsFor
 				if errors.Is(err, ErrFenced) { // nothing is wrong with this node, and it may be the only one that has all
 					rests = 0

@@ -105,7 +105,7 @@ func (n *Node) caughtUp(ctx context.Context, s Shard, got news) error {
 	}
 	err := n.settled(c, s, got.top, got.chain, n.advance(ctx, s.Name, c.file, got.top, &got))
 	if err == nil {
-		n.isAt(s.Name, c.file.At().N)
+		n.report.isAt(s.Name, c.file.At().N)
 	}
 	return err
 }
@@ -125,7 +125,7 @@ func (n *Node) fill(ctx context.Context, of Shard, s shard) (at uint64, err erro
 	}
 	defer func() {
 		if err == nil {
-			n.isAt(of.Name, at)
+			n.report.isAt(of.Name, at)
 		}
 	}()
 	var had boltfile.History

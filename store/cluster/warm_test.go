@@ -5,11 +5,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/testdata/postgres"
@@ -29,9 +32,9 @@ func (p *process) level(a *process) {
 
 // at is where p's file is.
 func (p *process) at() uint64 {
-	p.node.mu.Lock()
-	defer p.node.mu.Unlock()
-	return p.node.places["main"]
+	p.node.report.mu.Lock()
+	defer p.node.report.mu.Unlock()
+	return p.node.report.places["main"]
 }
 
 // TestTheNextInOrderKeepsACopy: it is there when the leader dies, nothing is written to it while nothing happens, and the
@@ -157,4 +160,49 @@ func TestADamagedSnapshot(t *testing.T) {
 		a.snapshots() // from the second on, there is one before the damaged one
 		confirmed = append(confirmed, a.fills(what, 3)...)
 	}
+}
+
+// TestSnapshotsGoByTheirNumbers: of two snapshots the one with the greater number is the newest, and one that has no number yet,
+// because its leader died, is passed over.
+func TestSnapshotsGoByTheirNumbers(t *testing.T) {
+	t.Parallel()
+	pg := postgres.Start(t, quick)
+	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
+	a.leads()
+	confirmed := a.fills("one", 3)
+	fills := func(what string) {
+		t.Helper()
+		var said bytes.Buffer
+		n, err := Join(Options{DSN: relay.NewSecret([]byte(pg.DSN(pg.Port))), Node: what, Lease: testLease, Log: slog.New(slog.NewTextHandler(&said, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer n.Close(t.Context())
+		b := &process{t: t, node: n, path: filepath.Join(t.TempDir(), "connector.db")}
+		row, err := n.seen(t.Context(), "main")
+		if err == nil {
+			_, err = n.fill(t.Context(), b.shard(), row)
+			err = errors.Join(err, n.shutCopies())
+		}
+		if err == nil {
+			b.db, err = store.Open(b.path, store.Options{})
+		}
+		if err != nil || said.Len() > 0 {
+			t.Fatalf("%s: %v, and the log says %q", what, err, said.String())
+		}
+		b.has(confirmed)
+		if err := b.db.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	pg.SQL(`INSERT INTO hermes_connector.part VALUES ('main', 'snapshot', -7, 0, '')`)
+	fills("without a number")
+	a.snapshots()
+	confirmed = append(confirmed, a.fills("two", 10)...)
+	a.snapshots()
+	if ids := pg.SQL(`SELECT count(DISTINCT length(id::text)) FROM hermes_connector.part WHERE kind = 'snapshot'`); strings.TrimSpace(ids) != "2" {
+		t.Fatalf("the numbers have %q lengths, want 2", ids)
+	}
+	pg.SQL(`DELETE FROM hermes_connector.log WHERE n <= (SELECT max(id) FROM hermes_connector.part WHERE kind = 'snapshot')`)
+	fills("the newest alone")
 }

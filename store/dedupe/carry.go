@@ -11,30 +11,25 @@ import (
 // Carry copies the marks of another database, without those that are too old at now and those in lost. into returns
 // the transaction for the next record.
 func Carry(from *bolt.Tx, now time.Time, lost map[Mark]bool, into func() (*table.Writer, error)) error {
-	put := func(day uint32, ms []Mark) error {
-		if day < Day(now)-Days {
-			return nil
-		}
-		w, err := into()
-		if err != nil {
-			return err
-		}
-		ms = slices.DeleteFunc(ms, func(m Mark) bool {
-			has, _ := Has(w.Tx, m)
-			return has || lost[m]
-		})
-		if len(ms) == 0 {
-			return nil
-		}
-		return addRun(w, day, 0, ms)
-	}
 	for _, b := range []string{Newest, Runs} {
 		for k, v := range table.Under(from, b, nil) {
+			day := keyDay(k)
 			ms, err := Decode(k, v)
-			if err != nil {
+			if err != nil || day < Day(now)-Days {
 				continue
 			}
-			if err := put(keyDay(k), ms); err != nil {
+			w, err := into()
+			if err != nil {
+				return err
+			}
+			ms = slices.DeleteFunc(ms, func(m Mark) bool {
+				has, _ := Has(w.Tx, m)
+				return has || lost[m]
+			})
+			if len(ms) == 0 {
+				continue
+			}
+			if err := addRun(w, day, 0, ms); err != nil {
 				return err
 			}
 		}

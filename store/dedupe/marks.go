@@ -178,7 +178,8 @@ type Batch struct {
 // Batch begins a transaction.
 func (ms *Marks) Batch() Batch { return Batch{marks: ms} }
 
-// Has is like the function Has, and also knows the marks that the transaction has made so far.
+// Has is like the function Has, and also knows the marks that the transaction has made so far. It does not read the file
+// for marks that are remembered.
 func (b *Batch) Has(t *bolt.Tx, m Mark) (has bool, bad []Bad) {
 	if _, ok := b.made[m]; ok {
 		return true, nil
@@ -199,15 +200,6 @@ func (b *Batch) Mark(w *table.Writer, m Mark, now time.Time) {
 	b.made[m] = Day(now)
 	w.Changes++
 }
-
-// Sweep is Sweep, and notes it.
-func (b *Batch) Sweep(w *table.Writer, now time.Time) (days int, err error) {
-	b.from = Day(now) - Days
-	return Sweep(w, now)
-}
-
-// Store stores the marks that were made.
-func (b *Batch) Store(w *table.Writer) error { return Store(w, b.made) }
 
 // Has looks for m among the newest marks and in each run. bad are the damaged records it met.
 func Has(t *bolt.Tx, m Mark) (seen bool, bad []Bad) {

@@ -12,14 +12,14 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
-// Store stores marks with their days. Marks of the newest day join its record of the newest; if they are too many for
-// the record, all of them become a run. Marks of another day become a run of that day.
-func Store(w *table.Writer, marks map[Mark]uint32) error {
-	if len(marks) == 0 {
+// Store stores the marks that the transaction made. Marks of the newest day join its record of the newest; if they are
+// too many for the record, all of them become a run. Marks of another day become a run of that day.
+func (b *Batch) Store(w *table.Writer) error {
+	if len(b.made) == 0 {
 		return nil
 	}
 	byDay, newest := make(map[uint32][]Mark), uint32(0)
-	for m, day := range marks {
+	for m, day := range b.made {
 		byDay[day], newest = append(byDay[day], m), max(newest, day)
 	}
 	for _, k := range table.KeysUnder(w.Tx, Newest, nil) {
@@ -122,15 +122,16 @@ func Believe(w *table.Writer, bad []Bad) error {
 }
 
 // Sweep drops the marks that are older than Days, and returns of how many days they were.
-func Sweep(w *table.Writer, now time.Time) (days int, err error) {
+func (b *Batch) Sweep(w *table.Writer, now time.Time) (days int, err error) {
+	b.from = Day(now) - Days
 	over := make(map[uint32]bool)
-	for _, b := range []string{Newest, Runs} {
-		for _, k := range table.KeysUnder(w.Tx, b, nil) {
-			if keyDay(k) >= Day(now)-Days {
+	for _, bucket := range []string{Newest, Runs} {
+		for _, k := range table.KeysUnder(w.Tx, bucket, nil) {
+			if keyDay(k) >= b.from {
 				break
 			}
 			over[keyDay(k)] = true
-			if err := w.Delete(b, k); err != nil {
+			if err := w.Delete(bucket, k); err != nil {
 				return 0, err
 			}
 		}

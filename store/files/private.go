@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -34,12 +35,7 @@ func Private(path string, st fs.FileInfo) error {
 // may let its group in.
 func closed(st fs.FileInfo, owners ...int) bool {
 	mode, of := st.Mode().Perm(), Owner(st)
-	for _, o := range owners {
-		if o == of && (mode&0o077 == 0 || of == 0 && mode&0o027 == 0) {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(owners, of) && (mode&0o077 == 0 || of == 0 && mode&0o027 == 0)
 }
 
 // Owner returns the number of the user who owns a file; negative: not known.

@@ -109,12 +109,12 @@ func (r Record) Past(now time.Time) bool {
 	return false
 }
 
-// Key returns the key in Bucket of the answer with that number.
-func Key(number uint64) []byte { return binary.BigEndian.AppendUint64(nil, number) }
+// key returns the key in Bucket of the answer with that number.
+func key(number uint64) []byte { return binary.BigEndian.AppendUint64(nil, number) }
 
 // Index implements table.Indexed.
 func (r Record) Index() (string, []byte, [][]byte) {
-	return Bucket, Key(r.Number), [][]byte{append(of(r.Instance, r.State() == Sent), fmt.Sprintf("%016x", r.Number)...)}
+	return Bucket, key(r.Number), [][]byte{append(of(r.Instance, r.State() == Sent), fmt.Sprintf("%016x", r.Number)...)}
 }
 
 // of returns the prefix of the index keys of an instance's answers: those that were sent, or the others.
@@ -210,7 +210,7 @@ func (rs *Records) List(ctx context.Context, f Filter) ([]Record, error) {
 
 // Get returns the answer with that number; ok is false if there is none.
 func (rs *Records) Get(ctx context.Context, number uint64) (r Record, ok bool, err error) {
-	return table.Find[Record](ctx, rs.db, "answer that waits", Bucket, Key(number))
+	return table.Find[Record](ctx, rs.db, "answer that waits", Bucket, key(number))
 }
 
 // Find returns the answer that the instance knows by that id; ok is false if there is none.
@@ -232,14 +232,14 @@ func (rs *Records) Find(ctx context.Context, i relay.InstanceID, id relay.Messag
 func (rs *Records) Change(ctx context.Context, number uint64, to func(*Record) bool) (there bool, err error) {
 	err = rs.db.Change(ctx, "answer that waits", func(w *table.Writer) error {
 		there = false
-		r, ok, err := table.Load[Record](w.Tx, Bucket, Key(number))
+		r, ok, err := table.Load[Record](w.Tx, Bucket, key(number))
 		if err != nil || !ok {
 			return err
 		}
 		there = true
 		before := r
 		if !to(&r) {
-			return Drop(w, before, rs.db.Now())
+			return drop(w, before, rs.db.Now())
 		}
 		if more := len(r.Frame) - len(before.Frame); more > 0 {
 			if _, bytes := waiting(w.Tx, r.Instance); bytes+more > MaxBytes {
@@ -281,8 +281,8 @@ func dropOldest(w *table.Writer, i relay.InstanceID) error {
 	return err
 }
 
-// Drop deletes r in a transaction.
-func Drop(w *table.Writer, r Record, now time.Time) error {
+// drop deletes r in a transaction.
+func drop(w *table.Writer, r Record, now time.Time) error {
 	return errors.Join(letGo(w, r, now), table.DeleteIndexed(w, r))
 }
 
@@ -291,7 +291,7 @@ func DropWhere(w *table.Writer, which func(Record) bool, now time.Time) (n int, 
 	for _, r := range table.Readable[Record](w.Tx, Bucket) {
 		if which(r) {
 			n++
-			err = errors.Join(err, Drop(w, r, now))
+			err = errors.Join(err, drop(w, r, now))
 		}
 	}
 	return n, err

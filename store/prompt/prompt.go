@@ -80,17 +80,17 @@ func (r Record) Option(id string) (o relay.PromptOption, ok bool) {
 // same reports whether o is the same question, and not a later one under its id.
 func (r Record) same(o Record) bool { return r.Instance == o.Instance && r.At.Equal(o.At) }
 
-// Key returns the key of a prompt in the chat.
-func Key(c relay.Chat, id string) []byte {
+// key returns the key of a prompt in the chat.
+func key(c relay.Chat, id string) []byte {
 	return table.Key(c.Bot.Platform, string(c.Bot.ID), string(c.ID), id)
 }
 
-// Key returns the prompt's key.
-func (r Record) Key() []byte { return Key(relay.Chat{Bot: r.Bot, ID: r.Chat}, r.ID) }
+// key returns the prompt's key.
+func (r Record) key() []byte { return key(relay.Chat{Bot: r.Bot, ID: r.Chat}, r.ID) }
 
 // Index returns the prompt's place, and its key in the index.
 func (r Record) Index() (string, []byte, [][]byte) {
-	return Bucket, r.Key(), [][]byte{
+	return Bucket, r.key(), [][]byte{
 		append(Of(r.Instance), table.Key(r.Bot.Platform, string(r.Bot.ID), string(r.Chat), r.ID)...),
 	}
 }
@@ -121,7 +121,7 @@ func New(db *table.DB) *Records { return &Records{db: db} }
 // At returns the prompt with that id in a chat; ok is false if there is none, or it is damaged.
 func (rs *Records) At(ctx context.Context, c relay.Chat, id string) (r Record, ok bool, err error) {
 	r, err = table.Get(ctx, rs.db, "prompt", func(t *bolt.Tx) (r Record, err error) {
-		r, ok, err = at(t, Key(c, id))
+		r, ok, err = at(t, key(c, id))
 		return r, err
 	})
 	return r, ok, err
@@ -180,7 +180,7 @@ func (r Record) size() int {
 }
 
 func add(w *table.Writer, r Record, now time.Time) (former *Record, err error) {
-	old, ok, err := at(w.Tx, r.Key())
+	old, ok, err := at(w.Tx, r.key())
 	switch {
 	case err != nil:
 		return nil, err
@@ -234,19 +234,19 @@ func (rs *Records) Posted(ctx context.Context, r Record, chat relay.ChatID, m re
 }
 
 func posted(w *table.Writer, r Record, chat relay.ChatID, m relay.MessageID) error {
-	stored, ok, err := at(w.Tx, r.Key())
+	stored, ok, err := at(w.Tx, r.key())
 	if err != nil || !ok || !stored.same(r) {
 		return err
 	}
 	if chat == stored.Chat {
 		stored.Message = m
-		return w.PutChanged(Bucket, stored.Key(), stored)
+		return w.PutChanged(Bucket, stored.key(), stored)
 	}
 	if err := table.DeleteIndexed(w, stored); err != nil {
 		return err
 	}
 	stored.Chat, stored.Message = chat, m
-	if old, ok, err := at(w.Tx, stored.Key()); err != nil || ok && old.Instance != r.Instance {
+	if old, ok, err := at(w.Tx, stored.key()); err != nil || ok && old.Instance != r.Instance {
 		return err // under its id another asks there: nobody can answer this one
 	}
 	return table.PutNew(w, stored)
@@ -255,7 +255,7 @@ func posted(w *table.Writer, r Record, chat relay.ChatID, m relay.MessageID) err
 // Withdraw undoes Add: r was not posted. former is the result of Add.
 func (rs *Records) Withdraw(ctx context.Context, r Record, former *Record) error {
 	return rs.db.Change(ctx, "withdraw prompt", func(w *table.Writer) error {
-		stored, ok, err := at(w.Tx, r.Key())
+		stored, ok, err := at(w.Tx, r.key())
 		if err != nil || !ok || !stored.same(r) {
 			return err
 		}
@@ -271,7 +271,7 @@ func Takes(t *bolt.Tx, p *Press, now time.Time) (r Record, ok bool, err error) {
 	if p == nil {
 		return r, true, nil
 	}
-	r, ok, err = at(t, p.Prompt.Key())
+	r, ok, err = at(t, p.Prompt.key())
 	return r, ok && r.same(p.Prompt) && r.Open(now) && r.On(p.Message), err
 }
 
@@ -280,7 +280,7 @@ func Take(w *table.Writer, r Record, p *Press, now time.Time) error {
 	if p == nil {
 		return nil
 	}
-	return w.Put(Bucket, r.Key(), r.AnsweredBy(*p, now))
+	return w.Put(Bucket, r.key(), r.AnsweredBy(*p, now))
 }
 
 // AnsweredBy is r once p has answered it.
@@ -302,7 +302,7 @@ func (r Record) Past(now time.Time, entries time.Duration) bool {
 }
 
 // Cleared notes that the buttons of an answered prompt are gone. It does not block, and writes with the next commit.
-func (rs *Records) Cleared(r Record) { rs.notes.Set(r.Key(), r.Answer.Event) }
+func (rs *Records) Cleared(r Record) { rs.notes.Set(r.key(), r.Answer.Event) }
 
 // Ride drops the prompts whose buttons are gone in a transaction that is about to be committed. stored is as in
 // table.Notes.

@@ -25,7 +25,7 @@ type holdings struct {
 }
 
 // inventory lists the records of the database b. Damaged records do not count.
-func inventory(b *bolt.DB, o boltfile.Options) (h holdings, err error) {
+func inventory(b *bolt.DB) (h holdings, err error) {
 	held, whole, err := store.HeldIn(b)
 	if err != nil {
 		return h, err

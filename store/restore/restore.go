@@ -48,7 +48,7 @@ func replace(what, path string, r io.Reader, o boltfile.Options,
 		if former == nil {
 			return nil
 		}
-		had, err := formerHoldings(path, former, o)
+		had, err := formerHoldings(path, former)
 		if err != nil {
 			return nil // said by Compared
 		}
@@ -89,7 +89,7 @@ func renew(temp string, o boltfile.Options) (has holdings, err error) {
 	if err != nil {
 		return has, err
 	}
-	if has, err = inventory(b, o); err == nil {
+	if has, err = inventory(b); err == nil {
 		err = boltfile.Update(b, func(x *bolt.Tx) error {
 			e := store.NewEdit(x)
 			return errors.Join(e.RenewEpochs(), e.DoubtAnswers())
@@ -99,12 +99,12 @@ func renew(temp string, o boltfile.Options) (has holdings, err error) {
 }
 
 // formerHoldings are those of the database at path, which is open in b.
-func formerHoldings(path string, b *bolt.DB, o boltfile.Options) (h holdings, err error) {
+func formerHoldings(path string, b *bolt.DB) (h holdings, err error) {
 	got, err := boltfile.Adopt(path) // bbolt may panic on files that this check refuses
 	if err != nil {
 		return h, err
 	}
-	h, err = inventory(b, o)
+	h, err = inventory(b)
 	h.untold = h.untold || got.FellBack
 	return h, err
 }

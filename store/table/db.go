@@ -55,9 +55,13 @@ func Get[T any](ctx context.Context, db *DB, what string, fn func(*bolt.Tx) (T, 
 
 // Find returns the record under k, read as Get does; ok is false if there is none.
 func Find[T any](ctx context.Context, db *DB, what, b string, k []byte) (v T, ok bool, err error) {
-	all, err := Get(ctx, db, what, func(t *bolt.Tx) ([]T, error) { return AtMostOne[T](t, b, k) })
+	return First(Get(ctx, db, what, func(t *bolt.Tx) ([]T, error) { return AtMostOne[T](t, b, k) }))
+}
+
+// First is the first of what was listed; ok is false when there is none.
+func First[T any](all []T, err error) (first T, ok bool, _ error) {
 	if err != nil || len(all) == 0 {
-		return v, false, err
+		return first, false, err
 	}
 	return all[0], true, nil
 }

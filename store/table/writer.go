@@ -68,13 +68,11 @@ func DropKeys(w *Writer, b string, keys [][]byte) error {
 // DropWhere deletes the records of b that which selects. It skips a damaged one: that gives nobody anything, because
 // every reader refuses it, and it must not keep a revocation of somebody else from taking effect.
 func DropWhere[T any](w *Writer, b string, which func(T) bool) error {
-	for _, k := range KeysUnder(w.Tx, b, nil) {
-		if v, ok, err := Load[T](w.Tx, b, k); err != nil || !ok || !which(v) {
-			continue
-		}
-		if err := w.Delete(b, k); err != nil {
-			return err
+	var keys [][]byte
+	for k, value := range Under(w.Tx, b, nil) {
+		if v, err := Decode[T](k, value); err == nil && which(v) {
+			keys = append(keys, bytes.Clone(k))
 		}
 	}
-	return nil
+	return DropKeys(w, b, keys)
 }

@@ -127,11 +127,6 @@ func All(path string, o boltfile.Options) (all map[string]string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if closed := b.Close(); err == nil {
-			err = closed
-		}
-	}()
 	all = make(map[string]string)
 	err = b.View(func(t *bolt.Tx) error {
 		return t.ForEach(func(name []byte, bk *bolt.Bucket) error {
@@ -144,5 +139,5 @@ func All(path string, o boltfile.Options) (all map[string]string, err error) {
 			})
 		})
 	})
-	return all, err
+	return all, errors.Join(err, b.Close())
 }
