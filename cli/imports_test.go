@@ -22,8 +22,9 @@ const (
 var mayImport = map[string]string{
 	"relay":                      "",
 	"relay/wire":                 "relay",
-	"relay/gate":                 "relay", // pure: no store, no platforms
-	"relay/sniff":                "relay", // pure, both: bytes and names
+	"relay/wire/wiretest":        "relay/wire", // an end of the socket, for tests
+	"relay/gate":                 "relay",      // pure: no store, no platforms
+	"relay/sniff":                "relay",      // pure, both: bytes and names
 	"relay/filename":             "relay",
 	"relay/render":               "relay relay/filename",
 	"relay/count":                "relay/gate",

@@ -20,6 +20,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
 )
@@ -106,7 +107,7 @@ type socketFlip struct {
 
 // flipLink is one connection of the gateway, and what it read.
 type flipLink struct {
-	conn *websocket.Conn
+	conn *wiretest.End
 	end  context.CancelCauseFunc // stops the session as the connector's stop does
 	cut  func()
 
@@ -223,12 +224,8 @@ func (f *socketFlip) step(step string, b bus.Bus) {
 }
 
 func (f *socketFlip) say(frame wire.Frame) {
-	line, err := wire.Encode(frame)
-	if err != nil {
-		f.t.Fatal(err)
-	}
 	conn := f.live.conn
-	f.running.Go(func() { _ = conn.Write(f.t.Context(), websocket.MessageText, line) })
+	f.running.Go(func() { _ = conn.Send(f.t.Context(), frame) })
 }
 
 // lose ends the live connection, if there is one: cause nil is left to the next hello.
@@ -284,7 +281,7 @@ func (f *socketFlip) dial() {
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return far, nil },
 	}}
 	var err error
-	l.conn, _, err = websocket.Dial(f.t.Context(), "ws://connector/relay", &websocket.DialOptions{HTTPClient: client})
+	l.conn, err = wiretest.Dial(f.t.Context(), "ws://connector/relay", &websocket.DialOptions{HTTPClient: client})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -315,36 +312,33 @@ func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 
 // read notes what comes, and checks it.
 func (l *flipLink) read(ctx context.Context) {
-	var split wire.Splitter
-	for {
-		_, message, err := l.conn.Read(ctx)
-		if err != nil {
-			return
-		}
-		lines, _ := split.Feed(message)
-		for _, line := range lines {
-			frame, err := wire.DecodeFromConnector(line)
-			l.mu.Lock()
-			switch x := frame.(type) {
-			case wire.Descriptor:
-				l.idle = false
-			case wire.GoingIdleAck:
-				l.idle = true
-			case wire.OutboundResult:
-				l.results++
-			case wire.Inbound:
-				if l.idle {
-					l.problem = x.Buffer + " came behind the going_idle_ack"
-				}
-				l.texts = append(l.texts, x.Event.Text)
-				if !slices.Contains(l.held, x.Buffer) {
-					l.held = append(l.held, x.Buffer)
-				}
-			default:
-				l.problem = fmt.Sprintf("%T: %v", frame, err)
+	err := l.conn.Each(ctx, func(frame wire.Frame) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		switch x := frame.(type) {
+		case wire.Descriptor:
+			l.idle = false
+		case wire.GoingIdleAck:
+			l.idle = true
+		case wire.OutboundResult:
+			l.results++
+		case wire.Inbound:
+			if l.idle {
+				l.problem = x.Buffer + " came behind the going_idle_ack"
 			}
-			l.mu.Unlock()
+			l.texts = append(l.texts, x.Event.Text)
+			if !slices.Contains(l.held, x.Buffer) {
+				l.held = append(l.held, x.Buffer)
+			}
+		default:
+			l.problem = fmt.Sprintf("%T", frame)
 		}
+		return nil
+	})
+	if errors.Is(err, wiretest.ErrUnreadable) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.problem = err.Error()
 	}
 }
 

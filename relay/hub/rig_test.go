@@ -25,6 +25,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -246,9 +247,7 @@ func eventIn(t testing.TB, e store.Entry) relay.Event {
 // gateway is the far side of one session, frame by frame.
 type gateway struct {
 	t    testing.TB
-	conn *websocket.Conn
-	in   wire.Splitter
-	next []wire.Frame
+	conn *wiretest.End
 }
 
 // dial opens a session as the named gateway and says hello for the loopback bot.
@@ -268,7 +267,7 @@ func (r *rig) dialOnly(name string, query ...string) *gateway {
 	for _, q := range query {
 		url += "&" + q
 	}
-	conn, _, err := websocket.Dial(r.t.Context(), url, nil)
+	conn, err := wiretest.Dial(r.t.Context(), url, nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -278,11 +277,7 @@ func (r *rig) dialOnly(name string, query ...string) *gateway {
 
 func (g *gateway) send(f wire.Frame) {
 	g.t.Helper()
-	line, err := wire.Encode(f)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	if err := g.conn.Write(g.t.Context(), websocket.MessageText, line); err != nil {
+	if err := g.conn.Send(g.t.Context(), f); err != nil {
 		g.t.Fatal(err)
 	}
 }
@@ -291,26 +286,7 @@ func (g *gateway) send(f wire.Frame) {
 func (g *gateway) tryRead() (wire.Frame, error) {
 	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
 	defer cancel()
-	for len(g.next) == 0 {
-		_, message, err := g.conn.Read(ctx)
-		if err != nil {
-			return nil, err
-		}
-		lines, err := g.in.Feed(message)
-		if err != nil {
-			return nil, err
-		}
-		for _, line := range lines {
-			f, err := wire.DecodeFromConnector(line)
-			if err != nil {
-				return nil, err
-			}
-			g.next = append(g.next, f)
-		}
-	}
-	f := g.next[0]
-	g.next = g.next[1:]
-	return f, nil
+	return g.conn.Next(ctx)
 }
 
 func (g *gateway) read() wire.Frame {

@@ -19,6 +19,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
 )
@@ -152,8 +153,7 @@ func (s *soak) flap(ctx context.Context, i int, rnd *rand.Rand) {
 type soakGateway struct {
 	s    *soak
 	i    int
-	conn *websocket.Conn
-	in   wire.Splitter
+	conn *wiretest.End
 	past bool // another connection takes over: what still comes here may be behind that one's (guarded by s.mu)
 }
 
@@ -164,21 +164,12 @@ func (g *soakGateway) outlive() {
 }
 
 func (s *soak) dial(ctx context.Context, i int) (*soakGateway, error) {
-	conn, _, err := websocket.Dial(ctx, strings.Replace(s.r.door.URL, "http", "ws", 1)+fmt.Sprint("/?as=g", i), nil)
+	conn, err := wiretest.Dial(ctx, strings.Replace(s.r.door.URL, "http", "ws", 1)+fmt.Sprint("/?as=g", i), nil)
 	if err != nil {
 		return nil, err
 	}
-	conn.SetReadLimit(1 << 20)
 	g := &soakGateway{s: s, i: i, conn: conn}
-	return g, g.send(ctx, wire.Hello{Platform: s.r.bot.Platform, BotID: s.r.bot.ID})
-}
-
-func (g *soakGateway) send(ctx context.Context, f wire.Frame) error {
-	line, err := wire.Encode(f)
-	if err != nil {
-		return err
-	}
-	return g.conn.Write(ctx, websocket.MessageText, line)
+	return g, conn.Send(ctx, wire.Hello{Platform: s.r.bot.Platform, BotID: s.r.bot.ID})
 }
 
 // live is one connection from hello to its end.
@@ -214,7 +205,7 @@ func (s *soak) live(ctx context.Context, g *soakGateway, mode string, stay time.
 	case "close":
 		_ = g.conn.Close(websocket.StatusNormalClosure, "")
 	case "idle", "idle and back":
-		if g.send(ctx, wire.GoingIdle{}) != nil {
+		if g.conn.Send(ctx, wire.GoingIdle{}) != nil {
 			return
 		}
 		select {
@@ -225,7 +216,7 @@ func (s *soak) live(ctx context.Context, g *soakGateway, mode string, stay time.
 			s.r.t.Errorf("gateway %d: no going_idle_ack", g.i)
 			return
 		}
-		if mode == "idle and back" && g.send(ctx, wire.Hello{Platform: s.r.bot.Platform, BotID: s.r.bot.ID}) == nil {
+		if mode == "idle and back" && g.conn.Send(ctx, wire.Hello{Platform: s.r.bot.Platform, BotID: s.r.bot.ID}) == nil {
 			wait(ctx, time.Second)
 		}
 		_ = g.conn.Close(websocket.StatusNormalClosure, "")
@@ -235,41 +226,26 @@ func (s *soak) live(ctx context.Context, g *soakGateway, mode string, stay time.
 // read takes what comes, and acknowledges it unless deaf.
 func (g *soakGateway) read(ctx context.Context, deaf bool, idle chan<- struct{}) error {
 	asleep := false
-	for {
-		_, message, err := g.conn.Read(ctx)
-		if err != nil {
-			return err
-		}
-		lines, err := g.in.Feed(message)
-		if err != nil {
-			return err
-		}
-		for _, line := range lines {
-			f, err := wire.DecodeFromConnector(line)
-			if err != nil {
-				return err
+	return g.conn.Each(ctx, func(f wire.Frame) error {
+		switch f := f.(type) {
+		case wire.GoingIdleAck:
+			asleep = true
+			idle <- struct{}{}
+		case wire.Descriptor:
+			asleep = false
+		case wire.Inbound:
+			if asleep {
+				g.s.r.t.Errorf("gateway %d: an event behind the going_idle_ack", g.i)
 			}
-			switch f := f.(type) {
-			case wire.GoingIdleAck:
-				asleep = true
-				idle <- struct{}{}
-			case wire.Descriptor:
-				asleep = false
-			case wire.Inbound:
-				if asleep {
-					g.s.r.t.Errorf("gateway %d: an event behind the going_idle_ack", g.i)
-				}
-				no := g.received(f.Event.Text)
-				if deaf {
-					continue
-				}
-				g.s.acknowledges(g.i, no)
-				if err := g.send(ctx, wire.InboundAck{Buffer: f.Buffer}); err != nil {
-					return err
-				}
+			no := g.received(f.Event.Text)
+			if deaf {
+				return nil
 			}
+			g.s.acknowledges(g.i, no)
+			return g.conn.Send(ctx, wire.InboundAck{Buffer: f.Buffer})
 		}
-	}
+		return nil
+	})
 }
 
 // received checks the order of what an instance gets: nothing again that was acknowledged, but for the delivery in doubt, and
