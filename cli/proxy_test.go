@@ -36,6 +36,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // TestProxies: gateways and browsers come through nginx and through Caddy, with the lines that setup and `help proxy` show.
@@ -120,10 +121,10 @@ func throughProxy(t *testing.T, program string, configure func(dir string, sites
 		}
 	}()
 	for _, address := range at[2:] {
-		within(func() bool {
+		wait.Until(t, program+" listens on "+address, func() bool {
 			c, err := net.Dial("tcp", address)
 			return err == nil && c.Close() == nil
-		}, func() { t.Fatalf("%s does not listen on %s", program, address) })
+		})
 	}
 	w.talk(ctx, t)
 	w.upload(ctx, t)

@@ -405,22 +405,6 @@ func (g *gateway) serve(answers func(ev relay.Event, say func(text string, final
 	return func() { _ = g.conn.CloseNow(); <-done }
 }
 
-// eventually waits until ok is so.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	end := time.NewTimer(patience)
-	defer end.Stop()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-end.C:
-			t.Fatalf("%s did not happen", what)
-		case <-tick.C:
-		}
-	}
-}
-
 func sendTo(chat relay.ChatID) wire.Frame {
 	return wire.Outbound{Request: relay.Request{ID: "r", Action: relay.Send{Chat: chat, Content: "x"}}}
 }

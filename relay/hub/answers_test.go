@@ -19,6 +19,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 const slashKind = "discord.interaction_token"
@@ -254,7 +255,7 @@ func TestEveryStrangersPlaceholderGoes(t *testing.T) {
 		r.command("eve", fmt.Sprint("i", n), "/status", fmt.Sprint("tok", n), true)
 	}
 	close(open)
-	eventually(t, "all to be discarded", func() bool { return len(p.log()) == strangers })
+	wait.Until(t, "all to be discarded", func() bool { return len(p.log()) == strangers })
 	if left := r.hub.Counters()["placeholder_left"]; left != 0 {
 		t.Errorf("%d placeholders were left", left)
 	}
@@ -286,7 +287,7 @@ func TestThePlaceholderOfAForgottenCapabilityGoes(t *testing.T) {
 	for n := range 4 {
 		r.command("ann", fmt.Sprint("i", n), "/status", fmt.Sprint("tok", n), true)
 	}
-	eventually(t, "the oldest to go", func() bool { return len(p.log()) == answered+2 })
+	wait.Until(t, "the oldest to go", func() bool { return len(p.log()) == answered+2 })
 	got := p.log()[answered:]
 	slices.Sort(got)
 	if want := []string{"discard old0", "discard old3"}; !slices.Equal(got, want) {

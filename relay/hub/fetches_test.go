@@ -8,6 +8,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // answer has ann write and the gateway answer.
@@ -33,7 +34,7 @@ func (g *gallery) wantOld(old, fetches bool) {
 // becomesOld waits until the gateway is known to be too old for files: that follows its acknowledgement.
 func (g *gallery) becomesOld() {
 	g.t.Helper()
-	eventually(g.t, "the gateway is too old for files", func() bool {
+	wait.Until(g.t, "the gateway is too old for files", func() bool {
 		r, err := store.Only(g.db.Gateways(g.t.Context(), "home"))
 		return err == nil && r.TooOld && !r.Fetches
 	})

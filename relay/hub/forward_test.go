@@ -14,6 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // request is an interaction of user in the chat, empty: in their direct messages, which goes to gateways as a request.
@@ -58,7 +59,7 @@ func (g *gateway) forwarded(f relay.Forward) string {
 
 func (r *rig) empty(name relay.InstanceID) {
 	r.t.Helper()
-	eventually(r.t, "an empty lane", func() bool {
+	wait.Until(r.t, "an empty lane", func() bool {
 		l, err := r.db.Lanes.State(r.t.Context(), name)
 		return err == nil && l.Entries == 0 && l.Dead == 0
 	})
@@ -90,7 +91,7 @@ func TestAForwardIsADeliveryLikeAnother(t *testing.T) {
 	}
 	last := g.forwarded(second) // though nothing is acknowledged
 	g.send(wire.InboundAck{Buffer: in.Buffer})
-	eventually(t, "the first to be taken", func() bool { return cmp.Equal(r.texts("home"), []string{"/i2"}) })
+	wait.Until(t, "the first to be taken", func() bool { return cmp.Equal(r.texts("home"), []string{"/i2"}) })
 	if !slices.Contains(p.log(), "settle token of i1") {
 		t.Error("the buttons that were pressed are still there")
 	}
@@ -98,7 +99,7 @@ func TestAForwardIsADeliveryLikeAnother(t *testing.T) {
 		t.Fatalf("send: %+v", res.Err)
 	}
 	_ = g.conn.CloseNow()
-	eventually(t, "the end of the session", func() bool { return !r.hub.Connected("home") })
+	wait.Until(t, "the end of the session", func() bool { return !r.hub.Connected("home") })
 	if got := r.texts("home"); !cmp.Equal(got, []string{"/i2"}) {
 		t.Fatalf("left behind: %q", got)
 	}
@@ -168,7 +169,7 @@ func TestAForwardGoesWhereItsEventWould(t *testing.T) {
 	} {
 		id := fmt.Sprint("i", n)
 		r.request(tc.user, "park", id, soon(), tc.press)
-		eventually(t, "a verdict", r.decided)
+		wait.Until(t, "a verdict", r.decided)
 		for _, name := range []relay.InstanceID{"home", "kids"} {
 			es, err := r.db.Lanes.Entries(t.Context(), name, store.EntryFilter{})
 			if err != nil {
@@ -194,7 +195,7 @@ func TestAForwardInDeadLettersComesBack(t *testing.T) {
 	r.say(local.Message{User: "ann", Text: "pushes it out"})
 	g := r.dial("home")
 	g.send(wire.InboundAck{Buffer: g.inbound().Buffer})
-	eventually(t, "an empty lane", func() bool { return len(r.texts("home")) == 0 })
+	wait.Until(t, "an empty lane", func() bool { return len(r.texts("home")) == 0 })
 	if n, err := r.db.Lanes.Replay(t.Context(), nil, "home"); n.Moved != 1 || err != nil {
 		t.Fatal(n, err)
 	}

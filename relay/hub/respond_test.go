@@ -19,6 +19,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // responder is the loopback bot with capabilities, commands and places.
@@ -211,7 +212,7 @@ func TestNobodysCommandLosesItsPlaceholder(t *testing.T) {
 	r, p := newResponderRig(t)
 	r.enroll("home", "ann")
 	r.command("eve", "i1", "/status", "tok1", true)
-	eventually(t, "the discarding", func() bool { return slices.Contains(p.log(), "discard tok1") })
+	wait.Until(t, "the discarding", func() bool { return slices.Contains(p.log(), "discard tok1") })
 	r.command("eve", "i2", "/other", "tok2", false)
 	r.command("ann", "i3", "/status", "tok3", true)
 	if got := p.log(); len(got) != 1 {
@@ -226,7 +227,7 @@ func TestARepeatedCommandKeepsItsPlaceholder(t *testing.T) {
 		r.command("ann", "i1", "/status", "tok1", true)
 	}
 	r.command("eve", "i2", "/status", "tok2", true) // behind what would have been done
-	eventually(t, "the discarding", func() bool { return slices.Contains(p.log(), "discard tok2") })
+	wait.Until(t, "the discarding", func() bool { return slices.Contains(p.log(), "discard tok2") })
 	if got := p.log(); len(got) != 1 {
 		t.Errorf("what the platform did = %q, want the stranger's placeholder discarded and nothing else", got)
 	}
@@ -297,7 +298,7 @@ func TestALinkCodeByCommandIsAnsweredInPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.command("ann", "i1", "/link "+code, "tok1", true)
-	eventually(t, "the answer", func() bool { return len(p.log()) == 1 })
+	wait.Until(t, "the answer", func() bool { return len(p.log()) == 1 })
 	if got := p.log()[0]; got[:len("respond tok1 first=true: ")] != "respond tok1 first=true: " {
 		t.Errorf("the platform did %q", got)
 	}
@@ -336,7 +337,7 @@ func TestCommandsAreUnitedByName(t *testing.T) {
 	}
 	r.bus.Publish(bus.Revoked{Gateway: "home"})
 	left := []string{`{"name":"new","description":"theirs"}`, `{"name":"b"}`}
-	eventually(t, "the commands of the revoked one to go", func() bool { return slices.Equal(shown(), left) })
+	wait.Until(t, "the commands of the revoked one to go", func() bool { return slices.Equal(shown(), left) })
 }
 
 func TestAThreadIsPlacedForItsGrant(t *testing.T) {

@@ -27,6 +27,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // patience bounds what a test waits for. Only a hang meets it, however busy the machine is.
@@ -197,7 +198,7 @@ func (r *rig) say(m local.Message) {
 	if err := r.net.Say(ctx, m); err != nil {
 		r.t.Fatal(err)
 	}
-	eventually(r.t, "a verdict", r.decided)
+	wait.Until(r.t, "a verdict", r.decided)
 }
 
 // decided reports whether no event waits for its verdict.

@@ -18,27 +18,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 func send(chat relay.ChatID, text string) relay.Request {
 	return relay.Request{Action: relay.Send{Chat: chat, Content: text}}
-}
-
-// eventually waits until cond holds. It is for what another goroutine does after a frame was read
-// here, and has no event of its own to wait for.
-func eventually(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s did not happen", what)
-		case <-tick.C:
-		}
-	}
 }
 
 func TestAMessageReachesTheGatewayAndTheAnswerThePerson(t *testing.T) {
@@ -59,7 +43,7 @@ func TestAMessageReachesTheGatewayAndTheAnswerThePerson(t *testing.T) {
 		t.Errorf("result = %+v, want message %s", res, act.Message)
 	}
 	g.send(wire.InboundAck{Buffer: in.Buffer})
-	eventually(t, "the deletion of the acknowledged entry", func() bool { return len(r.texts("home")) == 0 })
+	wait.Until(t, "the deletion of the acknowledged entry", func() bool { return len(r.texts("home")) == 0 })
 }
 
 func TestABacklogIsDrainedInOrderOneByOne(t *testing.T) {
@@ -83,7 +67,7 @@ func TestABacklogIsDrainedInOrderOneByOne(t *testing.T) {
 		}
 		g.send(wire.InboundAck{Buffer: in.Buffer})
 	}
-	eventually(t, "the last deletion", func() bool { return len(r.texts("home")) == 0 })
+	wait.Until(t, "the last deletion", func() bool { return len(r.texts("home")) == 0 })
 	if got := r.hub.Counters()["ack_ignored"]; got != 1 {
 		t.Errorf("ignored acknowledgements = %d, want 1", got)
 	}
@@ -116,7 +100,7 @@ func TestAnEntryThatKillsItsGatewaysBecomesADeadLetter(t *testing.T) {
 			t.Fatalf("inbound = %q, want %q", in.Event.Text, want)
 		}
 		_ = g.conn.CloseNow()
-		eventually(t, "the end of the session", func() bool { return !r.hub.Connected("home") })
+		wait.Until(t, "the end of the session", func() bool { return !r.hub.Connected("home") })
 	}
 	dies("one\npoison\nfine")
 	dies("one\npoison\nfine")
@@ -126,9 +110,9 @@ func TestAnEntryThatKillsItsGatewaysBecomesADeadLetter(t *testing.T) {
 		t.Fatalf("inbound = %q, want the oldest by itself", one.Event.Text)
 	}
 	g.send(wire.InboundAck{Buffer: one.Buffer})
-	eventually(t, "the acknowledgement", func() bool { return len(r.texts("home")) == 2 })
+	wait.Until(t, "the acknowledgement", func() bool { return len(r.texts("home")) == 2 })
 	_ = g.conn.CloseNow()
-	eventually(t, "the end of the session", func() bool { return !r.hub.Connected("home") })
+	wait.Until(t, "the end of the session", func() bool { return !r.hub.Connected("home") })
 	for range 3 {
 		dies("poison")
 	}
@@ -381,7 +365,7 @@ func TestASeatIsFreeAfterAHelloThatFailed(t *testing.T) {
 	r.enroll("home", "ann")
 	g := r.dialOnly("home")
 	var s *attachment
-	eventually(t, "the session", func() bool {
+	wait.Until(t, "the session", func() bool {
 		if live := r.hub.sockets.of("home"); len(live) > 0 {
 			s = live[0]
 		}
@@ -393,7 +377,7 @@ func TestASeatIsFreeAfterAHelloThatFailed(t *testing.T) {
 		t.Fatal("the hello was stored after its session")
 	}
 	_ = g.conn.CloseNow()
-	eventually(t, "the instance to be free", func() bool { return !r.hub.Connected("home") && !r.hub.Awake("home") })
+	wait.Until(t, "the instance to be free", func() bool { return !r.hub.Connected("home") && !r.hub.Awake("home") })
 }
 
 // TestAGatewayIsHeardThoughItsCommandsCannotBeStored: there is no room for them.

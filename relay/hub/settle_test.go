@@ -20,6 +20,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // cabinet is Files in a test: what is held of each id, which a closed door keeps back.
@@ -220,7 +221,7 @@ func TestAnEntryWaitsForItsFiles(t *testing.T) {
 	if got := other.takes(); got.Text != "elsewhere" {
 		t.Errorf("another instance got %q", got.Text)
 	}
-	eventually(t, "a wait", func() bool { return g.files.count() == 1 })
+	wait.Until(t, "a wait", func() bool { return g.files.count() == 1 })
 	if res := home.do(relay.Request{Action: relay.Send{Chat: "@ann", Content: "meanwhile"}}); res.Err != nil {
 		t.Errorf("a send meanwhile: %v", res.Err)
 	}
@@ -240,7 +241,7 @@ func TestAFlipEndsTheWaitForFiles(t *testing.T) {
 	open := g.files.shut()
 	home := g.come("home")
 	g.brings("e1", "look", "", aPhoto)
-	eventually(t, "a wait", func() bool { return g.files.count() == 1 })
+	wait.Until(t, "a wait", func() bool { return g.files.count() == 1 })
 	home.send(wire.GoingIdle{})
 	if f, ok := home.read().(wire.GoingIdleAck); !ok {
 		t.Fatalf("%T, want the flip's acknowledgement", f)

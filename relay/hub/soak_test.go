@@ -16,6 +16,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
@@ -80,7 +81,7 @@ func TestSoak(t *testing.T) {
 // repeats.
 func (s *soak) traffic(ctx context.Context) {
 	in := s.r.hub.in.Inbox(s.r.bot)
-	for n := 0; n < soakGateways || wait(ctx, soakRate); n++ {
+	for n := 0; n < soakGateways || backoff.Pause(ctx, soakRate); n++ {
 		i := n % soakGateways
 		s.mu.Lock()
 		s.sent[i]++
@@ -109,7 +110,7 @@ func soakEvent(r *rig, id string, user relay.UserID, text string) relay.Event {
 // churn enrolls, binds, revokes and sweeps.
 func (s *soak) churn(ctx context.Context) {
 	in := s.r.hub.in.Inbox(s.r.bot)
-	for n := 0; wait(ctx, 500*time.Millisecond); n++ {
+	for n := 0; backoff.Pause(ctx, 500*time.Millisecond); n++ {
 		long := context.WithoutCancel(ctx)
 		name := relay.GatewayID(fmt.Sprint("guest", n%5))
 		err := s.r.db.Enroll(long, nil, store.Gateway{ID: name, Instance: relay.InstanceID(name), Tenant: relay.DefaultTenant, Newer: true},
@@ -145,7 +146,7 @@ func (s *soak) flap(ctx context.Context, i int, rnd *rand.Rand) {
 			s.modes[mode]++
 			s.mu.Unlock()
 		}
-		wait(ctx, time.Duration(rnd.Int64N(int64(time.Second))))
+		backoff.Pause(ctx, time.Duration(rnd.Int64N(int64(time.Second))))
 	}
 }
 
@@ -217,7 +218,7 @@ func (s *soak) live(ctx context.Context, g *soakGateway, mode string, stay time.
 			return
 		}
 		if mode == "idle and back" && g.conn.Send(ctx, wire.Hello{Platform: s.r.bot.Platform, BotID: s.r.bot.ID}) == nil {
-			wait(ctx, time.Second)
+			backoff.Pause(ctx, time.Second)
 		}
 		_ = g.conn.Close(websocket.StatusNormalClosure, "")
 	}
@@ -288,7 +289,7 @@ type soakSample struct {
 func (s *soak) sample(ctx context.Context) []soakSample {
 	var all []soakSample
 	for range soakSamples {
-		if !wait(ctx, *soakFor/(soakSamples+1)) {
+		if !backoff.Pause(ctx, *soakFor/(soakSamples+1)) {
 			break
 		}
 		x := soakSample{at: time.Since(s.began), goroutines: runtime.NumGoroutine(), heap: settledHeap(), file: s.r.db.Stats().FileBytes}
@@ -315,7 +316,7 @@ func (s *soak) settle() {
 		ctx, stop := context.WithTimeout(s.r.t.Context(), 5*time.Minute) // of a long backlog several events come, and no turn of theirs ends
 		g, err := s.dial(ctx, i)
 		for errors.Is(err, context.Canceled) || err != nil && ctx.Err() == nil { // dialled too often
-			wait(ctx, time.Second)
+			backoff.Pause(ctx, time.Second)
 			g, err = s.dial(ctx, i)
 		}
 		if err != nil {
@@ -323,7 +324,7 @@ func (s *soak) settle() {
 		}
 		read := make(chan error, 1)
 		go func() { read <- g.read(ctx, false, make(chan struct{}, 1)) }()
-		for left := 1; left > 0 && wait(ctx, 20*time.Millisecond); {
+		for left := 1; left > 0 && backoff.Pause(ctx, 20*time.Millisecond); {
 			l, err := s.r.db.Lanes.State(ctx, relay.InstanceID(fmt.Sprint("g", i)))
 			if err != nil {
 				s.r.t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // TestACommandThatWaitsForTheNetwork: a guest's command in a chat of somebody else's keeps its placeholder
@@ -48,7 +49,7 @@ func TestACommandThatWaitsForTheNetwork(t *testing.T) {
 					t.Fatal(res.Err)
 				}
 			}
-			eventually(t, "what becomes of the placeholder", func() bool { return slices.Equal(p.log(), tc.want) })
+			wait.Until(t, "what becomes of the placeholder", func() bool { return slices.Equal(p.log(), tc.want) })
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/testdata/postgres"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // promotions is how many copies take over in the tests of that.
@@ -144,9 +145,7 @@ func TestAnOlderVersionDoesNotLead(t *testing.T) {
 	pg.SQL(`UPDATE hermes_connector.shard SET schema = 99`)
 	dir := t.TempDir()
 	b := starts(t, pg.DSN(pg.Port), "b", dir)
-	for !b.node.Alive() {
-		time.Sleep(10 * time.Millisecond)
-	}
+	wait.Until(t, "b is alive", b.node.Alive)
 	if l, err := b.node.take(t.Context(), b.shard()); l != nil || !errors.Is(err, store.ErrNewer) {
 		t.Errorf("%v, %v", l, err)
 	}
@@ -266,9 +265,7 @@ func TestNobodyLeadsBeforeTheFormerOneHasEnded(t *testing.T) {
 	c := starts(t, pg.DSN(pg.Port), "c", t.TempDir())
 	s = c.shard()
 	s.Name = "slow"
-	for !c.node.Alive() {
-		time.Sleep(10 * time.Millisecond)
-	}
+	wait.Until(t, "c is alive", c.node.Alive)
 	if l, err := c.node.take(t.Context(), s); l != nil || err != nil {
 		t.Errorf("%v, %v", l, err)
 	}

@@ -11,12 +11,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/boltfile/logtest"
 	"github.com/hermes-connector/hermes-connector/testdata/postgres"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // flips is how many bits flip in the test of that.
@@ -177,13 +177,11 @@ func TestOverview(t *testing.T) {
 	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
 	b.key = "another"
 	b.competes()
-	for {
+	wait.Until(t, "b's trouble is shown", func() bool {
 		_ = b.node.renew(t.Context()) // it has Run, which is in less of a hurry
-		if o, err = b.node.Overview(t.Context()); err == nil && len(o.Nodes) == 2 && o.Nodes[1].Troubles["main"] != "" {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		o, err = b.node.Overview(t.Context())
+		return err == nil && len(o.Nodes) == 2 && o.Nodes[1].Troubles["main"] != ""
+	})
 	if o.Nodes[0].Alive || o.Shards[0].Leader != "" {
 		t.Errorf("%+v", o)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/testdata/postgres"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // read is the copy of a file; nil: there is none.
@@ -122,9 +123,7 @@ func TestFilesHoldUpNothing(t *testing.T) {
 	}
 	pg.SQL(`ALTER SYSTEM SET synchronous_standby_names = 'absent'`)
 	pg.SQL(`SELECT pg_reload_conf()`)
-	for pg.SQL(`SHOW synchronous_standby_names`) != "absent\n" {
-		time.Sleep(10 * time.Millisecond)
-	}
+	wait.Until(t, "the engine has read it", func() bool { return pg.SQL(`SHOW synchronous_standby_names`) == "absent\n" })
 	var err error
 	for try := 0; err == nil && try < 100; try++ { // until the connection's own process has read it
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -13,18 +13,18 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/testdata/postgres"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // level waits until p's copy is as the newest entry left it.
 func (p *process) level(a *process) {
 	p.t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	if !wait.For(func() bool {
 		s, err := a.node.seen(p.t.Context(), "main")
-		if err == nil && p.at() == s.top {
-			return
-		}
+		return err == nil && p.at() == s.top
+	}) {
+		p.t.Fatalf("the copy is at entry %d", p.at())
 	}
-	p.t.Fatalf("the copy is at entry %d", p.at())
 }
 
 // at is where p's file is.
@@ -46,9 +46,7 @@ func TestTheNextInOrderKeepsACopy(t *testing.T) {
 	if order("main", []string{"b", "c"})[0] == "c" {
 		next, third = third, next
 	}
-	for !next.node.Alive() || !third.node.Alive() {
-		time.Sleep(10 * time.Millisecond)
-	}
+	wait.Until(t, "both are alive", func() bool { return next.node.Alive() && third.node.Alive() })
 	next.competes()
 	third.competes()
 	next.level(a)
