@@ -185,18 +185,9 @@ func TestAnswersOfTwoSessionsShareNoCapability(t *testing.T) {
 func TestADuplicateTakesNoCapabilityAway(t *testing.T) {
 	r, p := newResponderRig(t)
 	r.enroll("home", "ann")
-	in := r.hub.in.Inbox(r.bot)
-	ev := relay.Event{
-		ID: "i1", Bot: r.bot, MessageID: "i1", Type: relay.TypeCommand, Text: "/status", At: time.Now(),
-		Source: relay.Source{Platform: local.LoopbackID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
-	}
-	c := platforms.Capability{
-		Event: "i1", Kind: slashKind, ID: "i1", Token: relay.NewSecret([]byte("tok1")), Placeholder: true,
-		ExpiresAt: time.Now().Add(15 * time.Minute),
-	}
-	// Twice in one batch: the second one is a duplicate, and takes nothing from the first.
-	b := platforms.Batch{Events: []relay.Event{ev, ev}, Capabilities: []platforms.Capability{c}}
-	if err := in.Accept(t.Context(), b); err != nil {
+	b := slash(r.bot, "ann", "@ann", "i1", "/status", "tok1")
+	b.Events = append(b.Events, b.Events[0]) // the second one is a duplicate, and takes nothing from the first
+	if err := r.hub.in.Inbox(r.bot).Accept(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 	if !r.holds("home", "i1") {
@@ -211,23 +202,14 @@ func TestACapabilityIsNoneWhenTheCommitFails(t *testing.T) {
 	p := &responder{}
 	r := newRigOn(t, store.Options{MaxSize: 1 << 20}, func(l *local.Loopback) platforms.Bot { p.Loopback = l; return p })
 	r.enroll("home", "ann")
-	ev := relay.Event{
-		ID: "i1", Bot: r.bot, MessageID: "i1", Type: relay.TypeCommand, Text: "/status", At: time.Now(),
-		Source: relay.Source{Platform: local.LoopbackID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
-	}
-	c := platforms.Capability{
-		Event: "i1", Kind: slashKind, ID: "i1", Token: relay.NewSecret([]byte("tok1")), Placeholder: true,
-		ExpiresAt: time.Now().Add(15 * time.Minute),
-	}
+	b := slash(r.bot, "ann", "@ann", "i1", strings.Repeat("x", 16<<10), "tok1")
 	in := r.hub.in.Inbox(r.bot)
-	ev.Text = strings.Repeat("x", 16<<10)
-	filler, err := ev, error(nil)
+	filler, err := b.Events[0], error(nil)
 	for n := 0; err == nil && n < 1000; n++ {
 		filler.ID = relay.EventID(fmt.Sprint("filler", n))
 		err = in.Accept(t.Context(), platforms.Batch{Events: []relay.Event{filler}})
 	}
-	err = in.Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}, Capabilities: []platforms.Capability{c}})
-	if !errors.Is(err, store.ErrFull) {
+	if err = in.Accept(t.Context(), b); !errors.Is(err, store.ErrFull) {
 		t.Fatalf("Accept = %v, want a full disk", err)
 	}
 	if r.holds("home", "i1") {

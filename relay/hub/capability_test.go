@@ -479,17 +479,9 @@ func TestAnUndecidedCapabilityOutlivesARestart(t *testing.T) {
 				r.net.Join("garden", "ann")
 			}
 			p.think("tok1")
-			ev := relay.Event{
-				ID: "i1", Bot: r.bot, MessageID: "i1", Type: relay.TypeCommand, Text: "/ask", At: time.Now(), Traits: relay.Traits{Addressed: true},
-				Source: relay.Source{Platform: local.LoopbackID, ChatID: "garden", ChatType: relay.ChatGroup, UserID: "eve"},
-			}
-			c := platforms.Capability{
-				Event: "i1", Kind: slashKind, ID: "i1", Token: relay.NewSecret([]byte("tok1")), Placeholder: true, ExpiresAt: time.Now().Add(15 * time.Minute),
-			}
 			before := r.restarted(p, plainSeal{}) // the process that is killed before the verdict
 			r.hub = r.restarted(p, plainSeal{})
-			in := before.in.Inbox(r.bot)
-			if err := in.Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}, Capabilities: []platforms.Capability{c}}); err != nil {
+			if err := before.in.Inbox(r.bot).Accept(t.Context(), slash(r.bot, "eve", "garden", "i1", "/ask", "tok1")); err != nil {
 				t.Fatal(err)
 			}
 			stored, ok, err := r.db.Capabilities.In(t.Context(), "home", r.bot, "i1")

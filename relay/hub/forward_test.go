@@ -20,23 +20,16 @@ import (
 // request is an interaction of user in the chat, empty: in their direct messages, which goes to gateways as a request.
 func (r *rig) request(user relay.UserID, chat relay.ChatID, id string, until time.Time, press bool) relay.Forward {
 	r.t.Helper()
-	ev := relay.Event{
-		ID: relay.EventID(id), Bot: r.bot, MessageID: relay.MessageID(id), Type: relay.TypeCommand, Text: "/" + id, At: time.Now(),
-		Source: relay.Source{Platform: local.LoopbackID, ChatID: chat, ChatType: relay.ChatGroup, UserID: user},
-		Traits: relay.Traits{Addressed: true, Press: press},
-	}
 	if chat == "" {
-		ev.Source.ChatID, ev.Source.ChatType = "@"+relay.ChatID(user), relay.ChatDM
+		chat = "@" + relay.ChatID(user)
 	}
-	c := platforms.Capability{
-		Event: ev.ID, Kind: "discord.interaction_token", ID: id, Token: relay.NewSecret([]byte("token of " + id)),
-		Placeholder: !press, ExpiresAt: time.Now().Add(15 * time.Minute),
-	}
+	b := slash(r.bot, user, chat, id, "/"+id, "token of "+id)
+	b.Events[0].Traits.Press, b.Capabilities[0].Placeholder = press, !press
 	f := relay.Forward{
-		Event: ev, Method: "POST", Path: platforms.HookPath(r.bot), Headers: [][2]string{{"content-type", "application/json"}},
+		Event: b.Events[0], Method: "POST", Path: platforms.HookPath(r.bot), Headers: [][2]string{{"content-type", "application/json"}},
 		Body: fmt.Appendf(nil, `{"id":%q}`, id), Until: until,
 	}
-	b := platforms.Batch{Events: []relay.Event{ev}, Capabilities: []platforms.Capability{c}, Forwards: []relay.Forward{f}}
+	b.Forwards = []relay.Forward{f}
 	if err := r.hub.in.Inbox(r.bot).Accept(r.t.Context(), b); err != nil {
 		r.t.Fatal(err)
 	}

@@ -147,7 +147,7 @@ func TestEgress(t *testing.T) {
 		"a bot that is not an identity":           {req: relay.Request{Platform: local.LoopbackID, Bot: "other", Action: relay.Send{Chat: "@ann", Content: "x"}}, want: declined},
 		"the identity by name":                    {req: relay.Request{Platform: local.LoopbackID, Bot: local.Handle, Action: relay.Send{Chat: "@ann", Content: "x"}}},
 		"chat info of a stranger is the same no":  {req: relay.Request{Action: relay.GetChatInfo{Chat: "@eve"}}, want: declined},
-		"a follow-up with nothing to wield":       {req: relay.Request{Action: relay.FollowUp{Session: "agent:main:loopback:dm:@ann", Kind: "discord.interaction_token", Content: "x"}}, want: "follow_up declined: no capability for this session"},
+		"a follow-up with nothing to wield":       {req: relay.Request{Action: relay.FollowUp{Session: "agent:main:loopback:dm:@ann", Kind: slashKind, Content: "x"}}, want: "follow_up declined: no capability for this session"},
 		"a send without a chat":                   {req: relay.Request{Action: relay.UnknownAction{Name: relay.OpSend, Reason: "chat_id"}}, want: "invalid send: chat_id is missing or not an id"},
 		"edit of a message in an approved chat":   {req: relay.Request{Action: relay.Edit{Chat: "@ann", Message: "none", Content: "x"}}, want: "message"},
 		"a grant that was released is none":       {set: grantedThenReleased, req: send("garden", "x"), want: declined},

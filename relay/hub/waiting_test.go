@@ -3,10 +3,7 @@ package hub
 import (
 	"slices"
 	"testing"
-	"time"
 
-	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/testdata/wait"
@@ -30,14 +27,7 @@ func TestACommandThatWaitsForTheNetwork(t *testing.T) {
 			if tc.sees {
 				r.net.Join("garden", "ann")
 			}
-			ev := relay.Event{
-				ID: "i1", Bot: r.bot, MessageID: "i1", Type: relay.TypeCommand, Text: "/ask", At: time.Now(), Traits: relay.Traits{Addressed: true},
-				Source: relay.Source{Platform: local.LoopbackID, ChatID: "garden", ChatType: relay.ChatGroup, UserID: "eve"},
-			}
-			c := platforms.Capability{
-				Event: "i1", Kind: slashKind, ID: "i1", Token: relay.NewSecret([]byte("tok1")), Placeholder: true, ExpiresAt: time.Now().Add(15 * time.Minute),
-			}
-			if err := r.hub.in.Inbox(r.bot).Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}, Capabilities: []platforms.Capability{c}}); err != nil {
+			if err := r.hub.in.Inbox(r.bot).Accept(t.Context(), slash(r.bot, "eve", "garden", "i1", "/ask", "tok1")); err != nil {
 				t.Fatal(err)
 			}
 			if tc.sees {
