@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -68,9 +69,7 @@ func TestWhatWasReadLastIsWhatStands(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(goes)
-	if err := <-read; err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, <-read)
 	bound("after one that is stored", 1)
 	all, err := db.Conversations(ctx, ConversationFilter{Instance: "i1", Chat: chat})
 	if err != nil || len(all) != 1 || all[0].By != "ann" {

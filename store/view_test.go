@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"testing"
+
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // TestViewIsOneState: what is read in it is as it was when it began, also an instance that was changed
@@ -13,9 +15,7 @@ func TestViewIsOneState(t *testing.T) {
 	asleep := func(ctx context.Context) bool {
 		t.Helper()
 		i, err := Only(db.Instances(ctx, "home"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return i.Asleep
 	}
 	sleep := func(ctx context.Context, is bool) error {
@@ -27,9 +27,7 @@ func TestViewIsOneState(t *testing.T) {
 			if err := sleep(ctx, is); err == nil {
 				t.Error("written within a view")
 			}
-			if err := sleep(t.Context(), is); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, sleep(t.Context(), is))
 			if now := asleep(t.Context()); now != is {
 				t.Errorf("asleep = %v behind the change, want %v", now, is)
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // aged is a gateway of unknown age, in virtual time.
@@ -32,9 +33,7 @@ func inBubble(t *testing.T, newer bool, bots []platforms.Bot, test func(t *testi
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		b := &bus.Local{}
 		f := &socketFlip{t: t, db: db, inst: "home", hub: New(db, nil, b, bots, Options{})}
 		defer b.Subscribe(f.hub.note)()

@@ -19,6 +19,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
@@ -187,9 +188,7 @@ func TestADuplicateTakesNoCapabilityAway(t *testing.T) {
 	r.enroll("home", "ann")
 	b := slash(r.bot, "ann", "@ann", "i1", "/status", "tok1")
 	b.Events = append(b.Events, b.Events[0]) // the second one is a duplicate, and takes nothing from the first
-	if err := r.hub.in.Inbox(r.bot).Accept(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.hub.in.Inbox(r.bot).Accept(t.Context(), b))
 	if !r.holds("home", "i1") {
 		t.Error("a duplicate took the capability away")
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 const annsKey = relay.SessionKey("agent:main:loopback:dm:@ann")
@@ -203,9 +204,7 @@ func TestNoAnswerIsPutInThePlaceOfAnother(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			defer db.Close()
 			p := &truthful{dice: rand.New(rand.NewPCG(seed, 1)), place: map[string]string{}}
 			p.Loopback = local.NewLoopback(local.NewNetwork(), nil)
@@ -266,12 +265,8 @@ func TestTwoTenantsWithOneSessionKey(t *testing.T) {
 	r.enroll("home", "ann")
 	for _, name := range []relay.InstanceID{"theirs", "empty"} {
 		i := store.Instance{ID: name, Tenant: "others", CreatedAt: time.Now()}
-		if err := r.db.Enroll(t.Context(), nil, store.Gateway{ID: relay.GatewayID(name), Instance: i.ID, Tenant: "others", CreatedAt: time.Now()}, i); err != nil {
-			t.Fatal(err)
-		}
-		if err := r.db.Bind(t.Context(), nil, store.Binding{Platform: local.LoopbackID, User: "ann", Instance: name, Tenant: "others", BoundAt: time.Now()}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, r.db.Enroll(t.Context(), nil, store.Gateway{ID: relay.GatewayID(name), Instance: i.ID, Tenant: "others", CreatedAt: time.Now()}, i))
+		must.Succeed(t, r.db.Bind(t.Context(), nil, store.Binding{Platform: local.LoopbackID, User: "ann", Instance: name, Tenant: "others", BoundAt: time.Now()}))
 	}
 	for i, tenant := range map[relay.InstanceID]relay.TenantID{"home": relay.DefaultTenant, "theirs": "others"} {
 		r.give(capability.Record{
@@ -371,9 +366,7 @@ func TestAFollowUpIsDeclinedInTheSameWords(t *testing.T) {
 		"no longer honoured": {give: func(r *rig, p *responder) { r.give(mine, "t"); p.gone = true }},
 		"no longer allowed": {give: func(r *rig, _ *responder) {
 			r.give(mine, "t")
-			if err := r.db.Unbind(r.t.Context(), nil, "home", local.LoopbackID, "ann"); err != nil {
-				r.t.Fatal(err)
-			}
+			must.Succeed(r.t, r.db.Unbind(r.t.Context(), nil, "home", local.LoopbackID, "ann"))
 		}},
 		"it does not open": {give: func(r *rig, _ *responder) { r.hub.opts.Seal = plainSeal{"another"}; r.give(mine, "t") }},
 	} {
@@ -381,9 +374,7 @@ func TestAFollowUpIsDeclinedInTheSameWords(t *testing.T) {
 			p := &responder{}
 			p.Loopback = local.NewLoopback(local.NewNetwork(), nil)
 			db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			defer db.Close()
 			h := New(db, nil, &bus.Local{}, []platforms.Bot{p}, Options{Seal: plainSeal{}})
 			r := &rig{t: t, db: db, bot: p.ID(), hub: h}
@@ -401,9 +392,7 @@ func TestAFollowUpIsDeclinedInTheSameWords(t *testing.T) {
 				tc.request.Action = ask
 			}
 			a := s.Action(t.Context(), tc.request)
-			if err := a.Allow(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, a.Allow(t.Context()))
 			_, err = a.Do(t.Context(), func() (context.Context, relay.Request, bool) { return t.Context(), tc.request, true })
 			got, err := wire.Encode(wire.OutboundResult{ID: "r", Err: relay.Explain(err)})
 			if err != nil || string(bytes.TrimSpace(got)) != want {
@@ -447,9 +436,7 @@ func TestWhatAnotherKeySealedIsDropped(t *testing.T) {
 	var log bytes.Buffer
 	h := New(r.db, r.desk, r.bus, []platforms.Bot{p}, Options{Seal: plainSeal{"new"}, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	for range 2 {
-		if err := h.out.Capabilities.DropUseless(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, h.out.Capabilities.DropUseless(t.Context()))
 	}
 	if n := strings.Count(log.String(), "level=WARN"); n != 1 || !strings.Contains(log.String(), "capabilities=3") || strings.Contains(log.String(), "tok") {
 		t.Errorf("the log says %s", log.String())
@@ -464,9 +451,7 @@ func TestAnUndecidedCapabilityOutlivesARestart(t *testing.T) {
 	for _, sees := range []bool{true, false} {
 		t.Run(fmt.Sprint("its owner sees the chat: ", sees), func(t *testing.T) {
 			db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			defer db.Close()
 			p := &responder{}
 			r := &rig{t: t, db: db, net: local.NewNetwork(), bus: &bus.Local{}}
@@ -481,16 +466,12 @@ func TestAnUndecidedCapabilityOutlivesARestart(t *testing.T) {
 			p.think("tok1")
 			before := r.restarted(p, plainSeal{}) // the process that is killed before the verdict
 			r.hub = r.restarted(p, plainSeal{})
-			if err := before.in.Inbox(r.bot).Accept(t.Context(), slash(r.bot, "eve", "garden", "i1", "/ask", "tok1")); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, before.in.Inbox(r.bot).Accept(t.Context(), slash(r.bot, "eve", "garden", "i1", "/ask", "tok1")))
 			stored, ok, err := r.db.Capabilities.In(t.Context(), "home", r.bot, "i1")
 			if err != nil || !ok || !stored.Undecided || r.holds("home", "i1") {
 				t.Fatalf("stored %+v, %v, %v; of use: %v", stored, ok, err, r.holds("home", "i1"))
 			}
-			if err := r.hub.in.Judge(t.Context(), relay.Chat{Bot: r.bot, ID: "garden"}); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, r.hub.in.Judge(t.Context(), relay.Chat{Bot: r.bot, ID: "garden"}))
 			if !sees {
 				if r.hub.tasks.Waiting() != 1 {
 					t.Fatal("nobody is to take the placeholder away")
@@ -518,9 +499,7 @@ func TestAnUndecidedCapabilityOutlivesARestart(t *testing.T) {
 func TestCapabilitiesCostNoCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer db.Close()
 		p := &responder{}
 		p.Loopback = local.NewLoopback(local.NewNetwork(), nil)

@@ -23,6 +23,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // TestFlipOnTheSocket is TestFlipInEveryOrder of relay/delivery with everything real: sockets,
@@ -46,9 +47,7 @@ func TestFlipOnTheSocket(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				runs := 0
 				exploreOrders(long.Pick(60, 1_000_000), func(choose func(int) int) {
 					runs++
@@ -282,9 +281,7 @@ func (f *socketFlip) dial() {
 	}}
 	var err error
 	l.conn, err = wiretest.Dial(f.t.Context(), "ws://connector/relay", &websocket.DialOptions{HTTPClient: client})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must.Succeed(f.t, err)
 	<-taken
 	_ = srv.Close()
 	<-served
@@ -359,9 +356,7 @@ func (f *socketFlip) finish() {
 	f.connect()
 	synctest.Wait()
 	entries, err := f.db.Lanes.Entries(f.t.Context(), f.inst, store.EntryFilter{})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must.Succeed(f.t, err)
 	for _, e := range entries {
 		id := e.Buffer.String()
 		if f.acked[id] {

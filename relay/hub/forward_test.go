@@ -14,6 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
@@ -30,9 +31,7 @@ func (r *rig) request(user relay.UserID, chat relay.ChatID, id string, until tim
 		Body: fmt.Appendf(nil, `{"id":%q}`, id), Until: until,
 	}
 	b.Forwards = []relay.Forward{f}
-	if err := r.hub.in.Inbox(r.bot).Accept(r.t.Context(), b); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, r.hub.in.Inbox(r.bot).Accept(r.t.Context(), b))
 	return f
 }
 
@@ -123,9 +122,7 @@ func TestAForwardThatCannotGoAsOne(t *testing.T) {
 		Source: relay.Source{Platform: local.LoopbackID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
 	}
 	f := relay.Forward{Event: ev, Method: "POST", Path: "/", Body: make([]byte, wire.MaxFrame), Until: soon()}
-	if err := r.hub.in.Inbox(r.bot).Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}, Forwards: []relay.Forward{f}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.hub.in.Inbox(r.bot).Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}, Forwards: []relay.Forward{f}}))
 	in = g.inbound()
 	if in.Event.Text != "/large" {
 		t.Fatalf("%+v", in)
@@ -140,15 +137,9 @@ func TestAForwardGoesWhereItsEventWould(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
 	kids := store.Instance{ID: "kids", Tenant: "other", CreatedAt: time.Now(), Principal: store.Principal{Policy: relay.AnyOne}}
-	if err := r.db.Enroll(t.Context(), nil, store.Gateway{ID: "kids", Instance: "kids", Tenant: "other", CreatedAt: time.Now()}, kids); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.db.Bind(t.Context(), nil, store.Binding{Tenant: "other", Platform: local.LoopbackID, User: "bob", Instance: "kids", BoundAt: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.db.Claim(t.Context(), nil, store.Grant{Platform: local.LoopbackID, Chat: "park", Instance: "kids", Tenant: "other", GrantedAt: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.db.Enroll(t.Context(), nil, store.Gateway{ID: "kids", Instance: "kids", Tenant: "other", CreatedAt: time.Now()}, kids))
+	must.Succeed(t, r.db.Bind(t.Context(), nil, store.Binding{Tenant: "other", Platform: local.LoopbackID, User: "bob", Instance: "kids", BoundAt: time.Now()}))
+	must.Succeed(t, r.db.Claim(t.Context(), nil, store.Grant{Platform: local.LoopbackID, Chat: "park", Instance: "kids", Tenant: "other", GrantedAt: time.Now()}))
 	r.say(local.Message{User: "bob", Chat: "park", Text: "hi"}) // so it is known that Bob sees the chat
 	for n, tc := range []struct {
 		user  relay.UserID
@@ -165,9 +156,7 @@ func TestAForwardGoesWhereItsEventWould(t *testing.T) {
 		wait.Until(t, "a verdict", r.decided)
 		for _, name := range []relay.InstanceID{"home", "kids"} {
 			es, err := r.db.Lanes.Entries(t.Context(), name, store.EntryFilter{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			at := slices.IndexFunc(es, func(e store.Entry) bool { return string(e.About.ID) == id })
 			if at >= 0 != tc.want[name] || at >= 0 && es[at].Forward == nil {
 				t.Errorf("%s of %s (a press: %v) at %s: %v", id, tc.user, tc.press, name, r.reasons())

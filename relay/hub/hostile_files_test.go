@@ -21,6 +21,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/transfer"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // allFiles is what the hub of a real connector gets. The zero value has none yet.
@@ -45,9 +46,7 @@ func (r *rig) keepFiles(files *allFiles) (url string) {
 	*files = allFiles{k, transfer.NewFinder(k, g, func(count.Counter) {})}
 	ctx, stop := context.WithCancel(r.t.Context())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, err)
 	srv := &http.Server{Handler: routes.New(nil, transfer.New(k, named{}, transfer.Options{}).Routes()...)}
 	var wg sync.WaitGroup
 	wg.Go(func() {

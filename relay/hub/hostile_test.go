@@ -23,6 +23,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 var measureHostile = flag.Duration("hostile.measure", 0, "measure the neighbours of each hostile gateway for that long, and print a table")
@@ -255,9 +256,7 @@ func (n *neighbours) talk(events int, every time.Duration) (peak uint64) {
 		ev := benchEvent(n.r, i)
 		ev.Text = fmt.Sprintf("%d@%d", i, time.Now().UnixNano())
 		ev.Source.ChatID, ev.Source.UserID = relay.ChatID("@"+u), u
-		if err := in.Accept(n.r.t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
-			n.r.t.Fatal(err)
-		}
+		must.Succeed(n.r.t, in.Accept(n.r.t.Context(), platforms.Batch{Events: []relay.Event{ev}}))
 	}
 	n.done.Wait()
 	return peak

@@ -19,6 +19,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
@@ -112,9 +113,7 @@ func (r *rig) command(user relay.UserID, id, text, token string, placeholder boo
 	r.t.Helper()
 	b := slash(r.bot, user, "@"+relay.ChatID(user), id, text, token)
 	b.Capabilities[0].Placeholder = placeholder
-	if err := r.hub.in.Inbox(r.bot).Accept(r.t.Context(), b); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, r.hub.in.Inbox(r.bot).Accept(r.t.Context(), b))
 }
 
 // holds reports whether the instance may use the capability of the event.
@@ -269,9 +268,7 @@ func TestALinkCodeByCommandIsAnsweredInPlace(t *testing.T) {
 	r, p := newResponderRig(t)
 	r.enroll("home")
 	code, _, err := r.desk.Mint(t.Context(), audit.Actor{}, "home", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	r.command("ann", "i1", "/link "+code, "tok1", true)
 	wait.Until(t, "the answer", func() bool { return len(p.log()) == 1 })
 	if got := p.log()[0]; got[:len("respond tok1 first=true: ")] != "respond tok1 first=true: " {
@@ -319,9 +316,7 @@ func TestAThreadIsPlacedForItsGrant(t *testing.T) {
 	r, p := newResponderRig(t)
 	r.enroll("home", "ann")
 	r.enroll("kids", "bob")
-	if err := r.db.Claim(t.Context(), nil, store.Grant{Platform: local.LoopbackID, Scope: "park", Chat: "park/lawn", Instance: "home"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.db.Claim(t.Context(), nil, store.Grant{Platform: local.LoopbackID, Scope: "park", Chat: "park/lawn", Instance: "home"}))
 	if res := r.dial("home").do(send("thread7", "x")); res.Err != nil {
 		t.Errorf("send to a thread of a granted chat = %+v", res.Err)
 	}
@@ -343,9 +338,7 @@ func TestChatsOfTheDirectory(t *testing.T) {
 	r.say(local.Message{User: "ann", Chat: "garden", Text: "hi"})
 	in := r.hub.in.Inbox(r.bot).(platforms.Directory)
 	got, err := in.Chats(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	want := []relay.Place{{Platform: local.LoopbackID, Chat: "garden"}, {Platform: local.LoopbackID, Chat: "@ann"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("chats (-want +got):\n%s", diff)

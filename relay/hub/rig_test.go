@@ -27,6 +27,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
@@ -93,9 +94,7 @@ func newRigWith(t testing.TB, wrap func(*local.Loopback) platforms.Bot, set ...s
 func newRigOn(t testing.TB, o store.Options, wrap func(*local.Loopback) platforms.Bot, set ...setting) *rig {
 	t.Helper()
 	db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Error(err)
@@ -154,9 +153,7 @@ func (r *rig) enroll(name string, people ...relay.UserID) relay.InstanceID {
 	r.t.Helper()
 	i := store.Instance{ID: relay.InstanceID(name), Tenant: relay.DefaultTenant, CreatedAt: time.Now()}
 	g := store.Gateway{ID: relay.GatewayID(name), Instance: i.ID, Tenant: i.Tenant, CreatedAt: i.CreatedAt, Newer: true}
-	if err := r.db.Enroll(r.t.Context(), nil, g, i); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, r.db.Enroll(r.t.Context(), nil, g, i))
 	for _, u := range people {
 		r.bind(i.ID, u)
 	}
@@ -167,17 +164,13 @@ func (r *rig) enroll(name string, people ...relay.UserID) relay.InstanceID {
 func (r *rig) bind(i relay.InstanceID, u relay.UserID, commands ...string) {
 	r.t.Helper()
 	b := store.Binding{Platform: local.LoopbackID, User: u, Instance: i, Commands: commands, BoundAt: time.Now()}
-	if err := r.db.Bind(r.t.Context(), nil, b); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, r.db.Bind(r.t.Context(), nil, b))
 }
 
 func (r *rig) claim(name string, chat relay.ChatID) {
 	r.t.Helper()
 	g := store.Grant{Platform: local.LoopbackID, Chat: chat, Instance: relay.InstanceID(name), Tenant: relay.DefaultTenant, GrantedAt: time.Now()}
-	if err := r.db.Claim(r.t.Context(), nil, g); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, r.db.Claim(r.t.Context(), nil, g))
 }
 
 func (r *rig) update(name string, change func(*store.Instance)) {
@@ -195,9 +188,7 @@ func (r *rig) say(m local.Message) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
-	if err := r.net.Say(ctx, m); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, r.net.Say(ctx, m))
 	wait.Until(r.t, "a verdict", r.decided)
 }
 
@@ -224,9 +215,7 @@ func (r *rig) reasons() map[relay.InstanceID]gate.Reason {
 func (r *rig) texts(name string) []string {
 	r.t.Helper()
 	es, err := r.db.Lanes.Entries(r.t.Context(), relay.InstanceID(name), store.EntryFilter{})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, err)
 	var out []string
 	for _, e := range es {
 		out = append(out, eventIn(r.t, e).Text)
@@ -269,18 +258,14 @@ func (r *rig) dialOnly(name string, query ...string) *gateway {
 		url += "&" + q
 	}
 	conn, err := wiretest.Dial(r.t.Context(), url, nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, err)
 	r.t.Cleanup(func() { _ = conn.CloseNow() })
 	return &gateway{t: r.t, conn: conn}
 }
 
 func (g *gateway) send(f wire.Frame) {
 	g.t.Helper()
-	if err := g.conn.Send(g.t.Context(), f); err != nil {
-		g.t.Fatal(err)
-	}
+	must.Succeed(g.t, g.conn.Send(g.t.Context(), f))
 }
 
 // tryRead is the next frame, or why there is none.

@@ -16,6 +16,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // asking is a stage that can ask with buttons.
@@ -77,9 +78,7 @@ func newSalon(t testing.TB, o store.Options) *salon {
 func newSalonIn(t testing.TB, dir string, o store.Options) *salon {
 	t.Helper()
 	db, err := store.Open(filepath.Join(dir, "connector.db"), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Error(err)
@@ -104,9 +103,7 @@ func newSalonIn(t testing.TB, dir string, o store.Options) *salon {
 
 func (p *salon) must(err error) {
 	p.t.Helper()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, err)
 }
 
 // begin starts a hub that remembers nothing but what is stored.

@@ -18,6 +18,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
@@ -225,16 +226,12 @@ func TestTheIdentityOfEveryBotNamesNone(t *testing.T) {
 
 func heardThenUnbound(r *rig) {
 	r.say(local.Message{User: "ann", Chat: "garden", Text: "x"})
-	if err := r.db.Unbind(r.t.Context(), nil, "home", local.LoopbackID, "ann"); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, r.db.Unbind(r.t.Context(), nil, "home", local.LoopbackID, "ann"))
 }
 
 func grantedThenReleased(r *rig) {
 	r.claim("home", "garden")
-	if err := r.db.Release(r.t.Context(), nil, "home", local.LoopbackID, "", "garden"); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, r.db.Release(r.t.Context(), nil, "home", local.LoopbackID, "", "garden"))
 }
 
 func TestHello(t *testing.T) {
@@ -386,9 +383,7 @@ func TestAGatewayIsHeardThoughItsCommandsCannotBeStored(t *testing.T) {
 	r.enroll("home", "ann")
 	r.say(local.Message{User: "ann", Text: "hello"})
 	large, err := json.Marshal(map[string]string{"name": "x", "description": strings.Repeat("x", 900<<10)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	g := r.dialOnly("home")
 	g.send(wire.Hello{Platform: r.bot.Platform, BotID: r.bot.ID, Manifest: []json.RawMessage{large}})
 	if f, ok := g.read().(wire.Descriptor); !ok {

@@ -20,6 +20,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
@@ -161,9 +162,7 @@ func (g *gallery) brings(id, text string, chat relay.ChatID, files ...relay.Medi
 	for _, f := range files {
 		ev.Attachments = append(ev.Attachments, relay.Attachment{Ref: "secret/" + string(f), Name: names[f]})
 	}
-	if err := g.hub.in.Inbox(g.bot).Accept(g.t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
-		g.t.Fatal(err)
-	}
+	must.Succeed(g.t, g.hub.in.Inbox(g.bot).Accept(g.t.Context(), platforms.Batch{Events: []relay.Event{ev}}))
 	return ev
 }
 
@@ -259,9 +258,7 @@ func TestAnEntryWaitsSoLongAndNoLonger(t *testing.T) {
 		files := newCabinet()
 		files.shut()
 		db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		s := sits(New(db, nil, &bus.Local{}, nil, Options{Files: files}), "t", "home")
 		e := store.Entry{Event: &relay.Event{Text: "look", Attachments: []relay.Attachment{{ID: aPhoto, Ref: "secret/" + string(aPhoto), Kind: relay.TypePhoto}}}}
 		began := time.Now()

@@ -23,6 +23,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 var soakFor = flag.Duration("soak", long.Pick(time.Second, 3*time.Second), "how long TestSoak runs; the table is printed from a minute on")
@@ -326,9 +327,7 @@ func (s *soak) settle() {
 		go func() { read <- g.read(ctx, false, make(chan struct{}, 1)) }()
 		for left := 1; left > 0 && backoff.Pause(ctx, 20*time.Millisecond); {
 			l, err := s.r.db.Lanes.State(ctx, relay.InstanceID(fmt.Sprint("g", i)))
-			if err != nil {
-				s.r.t.Fatal(err)
-			}
+			must.Succeed(s.r.t, err)
 			left = l.Entries
 		}
 		_ = g.conn.CloseNow()
@@ -346,9 +345,7 @@ func (s *soak) judge(samples []soakSample) {
 	for i := range soakGateways {
 		sent += s.sent[i]
 		dead, err := s.r.db.Lanes.Entries(t.Context(), relay.InstanceID(fmt.Sprint("g", i)), store.EntryFilter{Dead: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for n := s.seen[i] + 1; n <= s.sent[i]; n++ {
 			s.missed[i] = append(s.missed[i], n)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
@@ -27,9 +28,7 @@ func TestACommandThatWaitsForTheNetwork(t *testing.T) {
 			if tc.sees {
 				r.net.Join("garden", "ann")
 			}
-			if err := r.hub.in.Inbox(r.bot).Accept(t.Context(), slash(r.bot, "eve", "garden", "i1", "/ask", "tok1")); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, r.hub.in.Inbox(r.bot).Accept(t.Context(), slash(r.bot, "eve", "garden", "i1", "/ask", "tok1")))
 			if tc.sees {
 				g := r.dial("home")
 				if in := g.inbound(); in.Event.ID != "" && in.Event.MessageID != "i1" {

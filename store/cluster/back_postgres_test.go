@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	"github.com/hermes-connector/hermes-connector/testdata/postgres"
 	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
@@ -31,17 +32,13 @@ func (p *process) follows() {
 		_, err = p.node.fill(p.t.Context(), p.shard(), s)
 		err = errors.Join(err, p.node.shutCopies())
 	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, err)
 }
 
 func asides(t *testing.T, dir string) int {
 	t.Helper()
 	kept, err := filepath.Glob(filepath.Join(dir, "*.set-aside-*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return len(kept)
 }
 
@@ -179,9 +176,7 @@ func TestAnotherDatabaseByForce(t *testing.T) {
 		_, err = a.db.Copy(t.Context(), to)
 		err = errors.Join(err, to.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	a.fills("given up", 5)
 	forces := starts(t, pg.DSN(pg.Port), "b/restore", t.TempDir())
 	if forces.lead, err = forces.node.Force(t.Context(), forces.shard(), "restore"); err != nil {
@@ -198,15 +193,11 @@ func TestAnotherDatabaseByForce(t *testing.T) {
 		t.Fatal(err)
 	}
 	forces.has(append(confirmed, "given up004"))
-	if err := errors.Join(forces.db.Close(), os.Rename(backup, forces.path)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, forces.db.Close(), os.Rename(backup, forces.path))
 	if forces.db, err = store.Open(forces.path, store.Options{CommitLog: forces.lead.Log()}); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(forces.db.Close(), forces.lead.GiveUp(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, forces.db.Close(), forces.lead.GiveUp(t.Context()))
 	forces.ends()
 	for n, name := range []string{"a", "c"} {
 		p := a // which runs

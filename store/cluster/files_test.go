@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	"github.com/hermes-connector/hermes-connector/testdata/postgres"
 	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
@@ -27,9 +28,7 @@ func read(t *testing.T, f *Files, id relay.MediaID) []byte {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return b
 }
 
@@ -43,20 +42,14 @@ func TestFilesOfAKilledLeader(t *testing.T) {
 	of := a.lead.Files()
 	content := map[relay.MediaID][]byte{"small": []byte("x"), "edge": make([]byte, 2*partSize), "large": bytes.Repeat([]byte("0123456789"), 130_000)}
 	for id, b := range content {
-		if err := of.Put(t.Context(), id, bytes.NewReader(b)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, of.Put(t.Context(), id, bytes.NewReader(b)))
 	}
 	cut := io.MultiReader(bytes.NewReader(make([]byte, 3*partSize)), iotest.ErrReader(errors.New("cut")))
 	if err := of.Put(t.Context(), "cut", cut); err == nil {
 		t.Error("a file that was cut is taken")
 	}
-	if err := of.Put(t.Context(), "again", strings.NewReader("before")); err != nil {
-		t.Fatal(err)
-	}
-	if err := of.Put(t.Context(), "again", strings.NewReader("after")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, of.Put(t.Context(), "again", strings.NewReader("before")))
+	must.Succeed(t, of.Put(t.Context(), "again", strings.NewReader("after")))
 	content["again"] = []byte("after")
 	a.stop() // it does not know that its lease is over
 	a.running.Wait()
@@ -92,9 +85,7 @@ func TestFilesOfAKilledLeader(t *testing.T) {
 	if read(t, next, "large") != nil {
 		t.Error("a file without one of its parts is whole")
 	}
-	if err := next.Drop(t.Context(), "small", "edge", "large", "cut", "again", "unknown"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, next.Drop(t.Context(), "small", "edge", "large", "cut", "again", "unknown"))
 	if n := pg.SQL(`SELECT count(*) FROM hermes_connector.part`); n != "0\n" {
 		t.Errorf("%s parts are left", n)
 	}

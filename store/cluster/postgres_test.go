@@ -17,6 +17,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	"github.com/hermes-connector/hermes-connector/testdata/postgres"
 )
 
@@ -62,9 +63,7 @@ func starts(t *testing.T, dsn, name, dir string) *process {
 func startsFor(t *testing.T, lease time.Duration, dsn, name, dir string) *process {
 	t.Helper()
 	n, err := Join(Options{DSN: relay.NewSecret([]byte(dsn)), Node: name, Version: "test", Lease: lease, Log: slog.New(slog.NewTextHandler(t.Output(), nil)).With("node", name)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	p := &process{t: t, node: n, path: filepath.Join(dir, "connector.db"), key: "key", stop: stop, end: func() {}}
 	p.running.Go(func() { p.err = n.Run(ctx) })
@@ -157,9 +156,7 @@ func (p *process) fills(what string, n int) (confirmed []string) {
 	p.t.Helper()
 	for i := range n {
 		k := fmt.Sprintf("%s%03d", what, i)
-		if err := p.put(k); err != nil {
-			p.t.Fatal(err)
-		}
+		must.Succeed(p.t, p.put(k))
 		confirmed = append(confirmed, k)
 	}
 	return confirmed
@@ -214,9 +211,7 @@ func TestAFileOfAnotherStory(t *testing.T) {
 	if err == nil {
 		err = errors.Join(alone.PutBlob(t.Context(), "own", nil), alone.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	b := starts(t, pg.DSN(pg.Port), "b", dir)
 	b.leads()
 	b.has(confirmed)
@@ -241,9 +236,7 @@ func TestAFileThatWasChangedBesidesTheLog(t *testing.T) {
 	if err == nil {
 		err = errors.Join(alone.PutBlob(t.Context(), "own", nil), alone.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
 	b.leads()
 	confirmed = append(confirmed, b.fills("more", 5)...)
@@ -280,9 +273,7 @@ func TestTheSecondHost(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // it takes connections, and says nothing
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer mute.Close()
 	a := starts(t, fmt.Sprintf("postgres://postgres@127.0.0.1:%d,127.0.0.1:%d/postgres?sslmode=disable&target_session_attrs=read-write", mute.Addr().(*net.TCPAddr).Port, pg.Port), "a", t.TempDir())
 	a.leads()
@@ -301,9 +292,7 @@ func TestASnapshotInThePlaceOfTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, what := range []string{"two", "three"} {
-		if err := a.lead.snapshot(t.Context(), func(ctx context.Context, w io.Writer) (boltfile.Place, error) { return a.db.Copy(ctx, w) }); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, a.lead.snapshot(t.Context(), func(ctx context.Context, w io.Writer) (boltfile.Place, error) { return a.db.Copy(ctx, w) }))
 		confirmed = append(confirmed, a.fills(what, 30)...)
 	}
 	a.ends()
@@ -414,9 +403,7 @@ func TestWhoCannotOpenTheVaultDoesNotLead(t *testing.T) {
 	pg := postgres.Start(t, quick)
 	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
 	a.leads()
-	if err := a.lead.KeepVault(t.Context(), []byte("key")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, a.lead.KeepVault(t.Context(), []byte("key")))
 	confirmed := a.fills("a", 3)
 	a.ends()
 	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
@@ -447,13 +434,9 @@ func TestMoveAndDrain(t *testing.T) {
 	}
 	b.competes()
 	operator, err := Join(b.node.o) // it has no lease, and asks only
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer operator.Close(ctx)
-	if err := operator.Move(ctx, "main", "b"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, operator.Move(ctx, "main", "b"))
 	<-b.led
 	because(t, operator, "a let go: main is moved to b")
 	b.has(confirmed)
@@ -463,9 +446,7 @@ func TestMoveAndDrain(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := operator.Drain(ctx, "b"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, operator.Drain(ctx, "b"))
 	<-a.led
 	because(t, operator, "b let go: it is drained")
 	a.has(confirmed)
@@ -489,9 +470,7 @@ func TestAMoveToANodeThatCannot(t *testing.T) {
 	}
 	b.competes()
 	operator, err := Join(b.node.o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer operator.Close(t.Context())
 	if err := operator.Move(t.Context(), "main", "b"); err == nil {
 		t.Error("it was moved")
@@ -527,9 +506,7 @@ func TestAMoveWhileNobodyLeads(t *testing.T) {
 		}
 	}
 	operator, err := Join(b.node.o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer operator.Close(ctx)
 	moved := make(chan error, 1)
 	go func() { moved <- operator.Move(ctx, "main", "b") }()
@@ -541,9 +518,7 @@ func TestAMoveWhileNobodyLeads(t *testing.T) {
 	a.competes()
 	<-a.led
 	b.competes()
-	if err := <-moved; err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, <-moved)
 	<-b.led
 	b.has(confirmed)
 }
@@ -558,9 +533,7 @@ func TestSeveralMakeTheTables(t *testing.T) {
 		began := make(chan struct{})
 		for range 6 {
 			e, err := newEngine(relay.NewSecret([]byte(pg.DSN(pg.Port))), testLease)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if _, err := e.exec(t.Context(), "SELECT 1"); err != nil {
 				t.Fatal(err)
 			}
@@ -590,9 +563,7 @@ func TestTheNewestFileThatWasSetAsideIsKept(t *testing.T) {
 		if err == nil {
 			err = n.setAside(path, string(step.why))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	var left []string
 	for _, mark := range []string{".before-cluster-", aside} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	"github.com/hermes-connector/hermes-connector/testdata/postgres"
 	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
@@ -53,9 +54,7 @@ func TestTheNextInOrderKeepsACopy(t *testing.T) {
 	confirmed = append(confirmed, a.fills("second", 1500)...) // more than one answer of the engine has
 	next.level(a)
 	before, err := os.Stat(next.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	time.Sleep(2 * lookEvery)
 	if after, err := os.Stat(next.path); err != nil || !after.ModTime().Equal(before.ModTime()) {
 		t.Errorf("an idle copy was written to: %v, %v", after.ModTime().Sub(before.ModTime()), err)
@@ -75,9 +74,7 @@ func TestTheNextInOrderKeepsACopy(t *testing.T) {
 func (p *process) snapshots() {
 	p.t.Helper()
 	err := p.lead.snapshot(p.t.Context(), func(ctx context.Context, w io.Writer) (boltfile.Place, error) { return p.db.Copy(ctx, w) })
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, err)
 }
 
 // TestAFileThatIsOnlyBehindIsDropped, when the log has no more what it lacks.
