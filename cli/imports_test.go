@@ -56,6 +56,7 @@ var mayImport = map[string]string{
 	"store/media":                "relay store/table",
 	"store/outbox":               "relay store/boltfile store/table store/media", // an answer holds its file
 	"store":                      "relay store/boltfile store/table store/dedupe store/audit store/capability store/prompt store/authors store/callers store/media store/outbox store/history store/rekey",
+	"store/storetest":            "store", // a database, for tests
 	"vault":                      "relay store/files",
 	"platforms/markdown/plain":   "platforms/markdown", // the dialect of networks that show plain text
 	"platforms/inbox":            "relay platforms platforms/backoff platforms/httpcall platforms/status",

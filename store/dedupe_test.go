@@ -61,11 +61,9 @@ func TestDamagedSeenMarkIsNamedOnceThoughTheOpRunsAgain(t *testing.T) {
 	db := openTest(t, Options{})
 	enroll(t, db, "i1")
 	acceptOne(t, db, event("e1", 300), "i1")
-	if err := db.change(ctxOf(t), nil, "test", func(x *tx) error {
+	must.Succeed(t, db.change(ctxOf(t), nil, "test", func(x *tx) error {
 		return spoilMark(x, dedupe.Of(bot, "e1"), func(m []byte) { m[0] ^= 1 })
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	db.Seen.Forget()
 	release := hold(t, db)
 	done := make(chan ItemOutcome)

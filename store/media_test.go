@@ -168,13 +168,11 @@ func TestDamagedFilesAndEntries(t *testing.T) {
 	become(t, db, relay.MediaHeld, "a", "b")
 	spoil := func(db *DB, bucket string, k []byte) {
 		t.Helper()
-		if err := db.change(ctxOf(t), nil, "test", func(x *tx) error {
+		must.Succeed(t, db.change(ctxOf(t), nil, "test", func(x *tx) error {
 			v := bytes.Clone(x.Bucket([]byte(bucket)).Get(k))
 			v[len(v)-1] ^= 1
 			return x.PutSealed(bucket, k, v)
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	spoil(db, media.Bucket, media.Key("a"))
 	spoil(db, bucketEntries, keyOf(t, db, "i1", bs[0].Seq))
@@ -203,13 +201,11 @@ func TestEveryBitOfAFilesRecord(t *testing.T) {
 	acceptFiles(t, db, "e1", []relay.InstanceID{"i1"}, "abcdef0123456789")
 	become(t, db, relay.MediaHeld, "abcdef0123456789")
 	var key, value []byte
-	if err := db.change(ctxOf(t), nil, "test", func(x *tx) error {
+	must.Succeed(t, db.change(ctxOf(t), nil, "test", func(x *tx) error {
 		key = media.Key("abcdef0123456789")
 		value = bytes.Clone(x.Bucket([]byte(media.Bucket)).Get(key))
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	path := db.path
 	closeChecked(t, db)
 	file := read(t, path)

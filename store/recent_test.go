@@ -54,7 +54,7 @@ func TestWhatWasReadLastIsWhatStands(t *testing.T) {
 		})
 	}()
 	<-began
-	if err := db.change(ctx, nil, "test", func(x *tx) error {
+	must.Succeed(t, db.change(ctx, nil, "test", func(x *tx) error {
 		if all, err := x.recents.conversation(x.Tx, conversationOf{"i1", chat}); err != nil || len(all) > 0 {
 			t.Errorf("before it is made: %v, %v", all, err)
 		}
@@ -65,9 +65,7 @@ func TestWhatWasReadLastIsWhatStands(t *testing.T) {
 			t.Errorf("in the transaction that makes it: %v, %v; want one", all, err)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	close(goes)
 	must.Succeed(t, <-read)
 	bound("after one that is stored", 1)

@@ -59,13 +59,11 @@ func TestUpdate(t *testing.T) {
 	db := openTest(t, Options{})
 	ctx := ctxOf(t)
 	enroll(t, db, "i1")
-	if err := db.UpdateGateway(ctx, nil, "i1", func(g *Gateway, _ *Instance) error {
+	must.Succeed(t, db.UpdateGateway(ctx, nil, "i1", func(g *Gateway, _ *Instance) error {
 		g.Secrets = append(g.Secrets, GatewaySecret{ID: "s2"})
 		g.ID, g.Instance, g.Tenant = "x", "y", "z"
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	g, err := Only(db.Gateways(ctx, "i1"))
 	if err != nil || len(g.Secrets) != 2 || g.Instance != "i1" || g.Tenant != "home" {
 		t.Errorf("gateway %+v, %v; want a second secret and nothing else changed", g, err)

@@ -22,7 +22,7 @@ func TestViewIsOneState(t *testing.T) {
 		return db.UpdateInstance(ctx, nil, "home", func(i *Instance) error { i.Asleep = is; return nil })
 	}
 	for _, is := range []bool{true, false, true} {
-		if err := db.View(t.Context(), func(ctx context.Context) error {
+		must.Succeed(t, db.View(t.Context(), func(ctx context.Context) error {
 			before := asleep(ctx)
 			if err := sleep(ctx, is); err == nil {
 				t.Error("written within a view")
@@ -35,8 +35,6 @@ func TestViewIsOneState(t *testing.T) {
 				t.Errorf("asleep = %v within the view, want %v", got, before)
 			}
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 }

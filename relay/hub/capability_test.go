@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +23,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/storetest"
 	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
@@ -203,9 +203,7 @@ func TestNoAnswerIsPutInThePlaceOfAnother(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
-			db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
-			must.Succeed(t, err)
-			defer db.Close()
+			db := storetest.Open(t, t.TempDir(), store.Options{})
 			p := &truthful{dice: rand.New(rand.NewPCG(seed, 1)), place: map[string]string{}}
 			p.Loopback = local.NewLoopback(local.NewNetwork(), nil)
 			h := New(db, nil, &bus.Local{}, []platforms.Bot{p}, Options{Seal: plainSeal{}})
@@ -373,9 +371,7 @@ func TestAFollowUpIsDeclinedInTheSameWords(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := &responder{}
 			p.Loopback = local.NewLoopback(local.NewNetwork(), nil)
-			db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
-			must.Succeed(t, err)
-			defer db.Close()
+			db := storetest.Open(t, t.TempDir(), store.Options{})
 			h := New(db, nil, &bus.Local{}, []platforms.Bot{p}, Options{Seal: plainSeal{}})
 			r := &rig{t: t, db: db, bot: p.ID(), hub: h}
 			r.enroll("home", "ann")
@@ -393,7 +389,7 @@ func TestAFollowUpIsDeclinedInTheSameWords(t *testing.T) {
 			}
 			a := s.Action(t.Context(), tc.request)
 			must.Succeed(t, a.Allow(t.Context()))
-			_, err = a.Do(t.Context(), func() (context.Context, relay.Request, bool) { return t.Context(), tc.request, true })
+			_, err := a.Do(t.Context(), func() (context.Context, relay.Request, bool) { return t.Context(), tc.request, true })
 			got, err := wire.Encode(wire.OutboundResult{ID: "r", Err: relay.Explain(err)})
 			if err != nil || string(bytes.TrimSpace(got)) != want {
 				t.Errorf("the gateway reads %s, want %s (%v)", got, want, err)
@@ -450,9 +446,7 @@ func TestWhatAnotherKeySealedIsDropped(t *testing.T) {
 func TestAnUndecidedCapabilityOutlivesARestart(t *testing.T) {
 	for _, sees := range []bool{true, false} {
 		t.Run(fmt.Sprint("its owner sees the chat: ", sees), func(t *testing.T) {
-			db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
-			must.Succeed(t, err)
-			defer db.Close()
+			db := storetest.Open(t, t.TempDir(), store.Options{})
 			p := &responder{}
 			r := &rig{t: t, db: db, net: local.NewNetwork(), bus: &bus.Local{}}
 			p.Loopback = local.NewLoopback(r.net, nil)
@@ -498,9 +492,7 @@ func TestAnUndecidedCapabilityOutlivesARestart(t *testing.T) {
 // TestCapabilitiesCostNoCommits: an interaction costs that of a message, answers none, and 256 that idle none.
 func TestCapabilitiesCostNoCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
-		must.Succeed(t, err)
-		defer db.Close()
+		db := storetest.Open(t, t.TempDir(), store.Options{})
 		p := &responder{}
 		p.Loopback = local.NewLoopback(local.NewNetwork(), nil)
 		r := &rig{t: t, db: db, bot: p.ID()}

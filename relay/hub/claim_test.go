@@ -2,7 +2,6 @@ package hub
 
 import (
 	"context"
-	"path/filepath"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -13,6 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/inbound"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/storetest"
 	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
@@ -20,13 +20,7 @@ import (
 // "tell", eve to "kids".
 func claims(t *testing.T) (*Hub, *stage, *stage) {
 	t.Helper()
-	db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
-	must.Succeed(t, err)
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	db := storetest.Open(t, t.TempDir(), store.Options{})
 	for user, inst := range map[relay.UserID]relay.InstanceID{"ann": "home", "bob": "home", "eve": "kids"} {
 		i := store.Instance{ID: inst, Tenant: relay.TenantID(inst)}
 		must.Succeed(t, db.Enroll(t.Context(), nil, store.Gateway{ID: relay.GatewayID(user)}, i))

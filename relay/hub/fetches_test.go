@@ -8,6 +8,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
@@ -89,12 +90,10 @@ func TestAnOldGatewayIsKnownAfterARestart(t *testing.T) {
 	r := newRig(t, with(newCabinet())) // the loopback bot itself
 	g := &gallery{rig: r}
 	r.enroll("home", "ann")
-	if err := r.db.UpdateGateway(t.Context(), nil, "home", func(g *store.Gateway, _ *store.Instance) error {
+	must.Succeed(t, r.db.UpdateGateway(t.Context(), nil, "home", func(g *store.Gateway, _ *store.Instance) error {
 		g.TooOld = true
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	g.brings("e1", "look", "", aPhoto)
 	got := g.come("home").takes()
 	if got.Type != relay.TypeText || len(got.Media) > 0 || got.Text != "look\n[Photo: this gateway is too old to fetch files]" {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +21,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/storetest"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
 	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
@@ -46,17 +46,13 @@ func TestFlipOnTheSocket(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
-				must.Succeed(t, err)
+				db := storetest.Open(t, t.TempDir(), store.Options{})
 				runs := 0
 				exploreOrders(long.Pick(60, 1_000_000), func(choose func(int) int) {
 					runs++
 					runSocketFlip(t, db, relay.InstanceID(fmt.Sprint("i", runs)), strings.Fields(steps), choose)
 				})
 				t.Logf("%d orders", runs)
-				if err := db.Close(); err != nil {
-					t.Error(err)
-				}
 			})
 		})
 	}
@@ -126,10 +122,8 @@ func runSocketFlip(t *testing.T, db *store.DB, inst relay.InstanceID, steps []st
 		hub: New(db, nil, b, nil, Options{}),
 	}
 	defer b.Subscribe(f.hub.note)()
-	if err := db.Enroll(t.Context(), nil, store.Gateway{ID: relay.GatewayID(inst), Instance: inst, Tenant: relay.DefaultTenant, Newer: true},
-		store.Instance{ID: inst, Tenant: relay.DefaultTenant}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.Enroll(t.Context(), nil, store.Gateway{ID: relay.GatewayID(inst), Instance: inst, Tenant: relay.DefaultTenant, Newer: true},
+		store.Instance{ID: inst, Tenant: relay.DefaultTenant}))
 	f.connect()
 	for {
 		synctest.Wait()

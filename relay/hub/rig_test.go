@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +26,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/storetest"
 	"github.com/hermes-connector/hermes-connector/testdata/must"
 	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
@@ -93,13 +93,7 @@ func newRigWith(t testing.TB, wrap func(*local.Loopback) platforms.Bot, set ...s
 // newRigOn is newRigWith with a database of those options.
 func newRigOn(t testing.TB, o store.Options, wrap func(*local.Loopback) platforms.Bot, set ...setting) *rig {
 	t.Helper()
-	db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), o)
-	must.Succeed(t, err)
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	db := storetest.Open(t, t.TempDir(), o)
 	r := &rig{t: t, db: db, net: local.NewNetwork(), bus: &bus.Local{}}
 	p := local.NewLoopback(r.net, nil)
 	r.bot = p.ID()
@@ -175,12 +169,10 @@ func (r *rig) claim(name string, chat relay.ChatID) {
 
 func (r *rig) update(name string, change func(*store.Instance)) {
 	r.t.Helper()
-	if err := r.db.UpdateInstance(r.t.Context(), nil, relay.InstanceID(name), func(i *store.Instance) error {
+	must.Succeed(r.t, r.db.UpdateInstance(r.t.Context(), nil, relay.InstanceID(name), func(i *store.Instance) error {
 		change(i)
 		return nil
-	}); err != nil {
-		r.t.Fatal(err)
-	}
+	}))
 }
 
 // say speaks on the network and waits until the hub has decided who gets it.

@@ -400,15 +400,13 @@ func TestARetiredSecretTakesNoSeat(t *testing.T) {
 	r.enroll("home", "ann")
 	secrets := func(ids ...string) {
 		t.Helper()
-		if err := r.db.UpdateGateway(t.Context(), nil, "home", func(g *store.Gateway, _ *store.Instance) error {
+		must.Succeed(t, r.db.UpdateGateway(t.Context(), nil, "home", func(g *store.Gateway, _ *store.Instance) error {
 			g.Secrets = nil
 			for _, id := range ids {
 				g.Secrets = append(g.Secrets, store.GatewaySecret{ID: id, Sealed: []byte(id)})
 			}
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	secrets("old", "new")
 	silent := r.dialOnly("home", "secret=old")

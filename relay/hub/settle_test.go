@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +19,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/storetest"
 	"github.com/hermes-connector/hermes-connector/testdata/must"
 	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
@@ -257,8 +257,7 @@ func TestAnEntryWaitsSoLongAndNoLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files := newCabinet()
 		files.shut()
-		db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
-		must.Succeed(t, err)
+		db := storetest.Open(t, t.TempDir(), store.Options{})
 		s := sits(New(db, nil, &bus.Local{}, nil, Options{Files: files}), "t", "home")
 		e := store.Entry{Event: &relay.Event{Text: "look", Attachments: []relay.Attachment{{ID: aPhoto, Ref: "secret/" + string(aPhoto), Kind: relay.TypePhoto}}}}
 		began := time.Now()
@@ -267,9 +266,6 @@ func TestAnEntryWaitsSoLongAndNoLonger(t *testing.T) {
 		}
 		if got := eventIn(t, e); got.Type != relay.TypeText || len(got.Media) > 0 || !strings.Contains(got.Text, "look\n[Photo, 9 bytes: ") {
 			t.Errorf("%+v", got)
-		}
-		if err := db.Close(); err != nil {
-			t.Error(err)
 		}
 	})
 }

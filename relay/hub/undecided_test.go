@@ -60,12 +60,10 @@ func newSquare(t *testing.T, sees func(relay.Place, relay.UserID) (bool, error))
 	q.open(sees)
 	ctx := t.Context()
 	for i, u := range map[relay.InstanceID]relay.UserID{"home": "ann", "kids": "bob"} {
-		if err := errors.Join(
+		must.Succeed(t, errors.Join(
 			q.db.Enroll(ctx, nil, store.Gateway{ID: relay.GatewayID(i)}, store.Instance{ID: i, Tenant: relay.TenantID(i), Principal: store.Principal{Policy: relay.AnyOne}}),
 			q.db.Bind(ctx, nil, store.Binding{Platform: tell, User: u, Instance: i}),
-		); err != nil {
-			t.Fatal(err)
-		}
+		))
 	}
 	return q
 }
@@ -371,10 +369,8 @@ func TestTwoInstancesAreUndecidedAboutOneEvent(t *testing.T) {
 		q.claim("garden")
 		first := q.say("eve", "garden")
 		synctest.Wait() // until the network is being asked: before that, home's claim to it would be gone
-		if err := errors.Join(q.db.Release(t.Context(), nil, "home", tell, "", "garden"),
-			q.db.Claim(t.Context(), nil, store.Grant{Platform: tell, Chat: "garden", Instance: "kids"})); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, errors.Join(q.db.Release(t.Context(), nil, "home", tell, "", "garden"),
+			q.db.Claim(t.Context(), nil, store.Grant{Platform: tell, Chat: "garden", Instance: "kids"})))
 		second := q.say("ann", "garden")
 		q.want("at first", q.reasons(second), []gate.Reason{gate.Undecided, gate.Undecided})
 		time.Sleep(visibility.Within)

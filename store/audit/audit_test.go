@@ -27,13 +27,11 @@ func open(t *testing.T) *bolt.DB {
 			t.Error(err)
 		}
 	})
-	if err := db.Update(func(x *bolt.Tx) error {
+	must.Succeed(t, db.Update(func(x *bolt.Tx) error {
 		_, err1 := x.CreateBucket([]byte(audit.Rows))
 		_, err2 := x.CreateBucket([]byte(audit.Counts))
 		return errors.Join(err1, err2)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return db
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/restore"
+	"github.com/hermes-connector/hermes-connector/store/storetest"
 	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
@@ -27,13 +28,7 @@ const phrase = "nobody but the key's owner reads this"
 
 func openDB(t *testing.T) *store.DB {
 	t.Helper()
-	db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
-	must.Succeed(t, err)
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	db := storetest.Open(t, t.TempDir(), store.Options{})
 	change(t, db, phrase)
 	return db
 }
