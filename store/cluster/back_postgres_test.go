@@ -135,7 +135,7 @@ func TestWhatAnEngineLostIsNamed(t *testing.T) {
 func TestAnOlderVersionDoesNotLead(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)
-	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
+	a := joins(t, pg, "a")
 	a.leads()
 	confirmed := a.fills("k", 3)
 	a.ends()
@@ -253,7 +253,7 @@ func TestNobodyLeadsBeforeTheFormerOneHasEnded(t *testing.T) {
 		t.Errorf("it did not wait: %v", err)
 	}
 	forces.ends()
-	c := starts(t, pg.DSN(pg.Port), "c", t.TempDir())
+	c := joins(t, pg, "c")
 	s = c.shard()
 	s.Name = "slow"
 	wait.Until(t, "c is alive", c.node.Alive)

@@ -38,7 +38,7 @@ func TestNoFlipIsSilent(t *testing.T) {
 	a.fills("more", 10)
 	a.ends()
 	s, dice := a.shard(), rand.New(rand.NewPCG(1, 2))
-	reads := starts(t, pg.DSN(pg.Port), "reads", t.TempDir()).node
+	reads := joins(t, pg, "reads").node
 	check := func() []string {
 		t.Helper()
 		c, err := reads.Check(t.Context(), s)
@@ -133,7 +133,7 @@ func shardOf(t *testing.T, n *Node, like Shard) (records int, s Shard) {
 func TestOverview(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)
-	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
+	a := joins(t, pg, "a")
 	a.leads()
 	a.fills("k", 5)
 	must.Succeed(t, a.lead.KeepVault(t.Context(), []byte("key")))
@@ -153,7 +153,7 @@ func TestOverview(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	a.ends()
-	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
+	b := joins(t, pg, "b")
 	b.key = "another"
 	b.competes()
 	wait.Until(t, "b's trouble is shown", func() bool {

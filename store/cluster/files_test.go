@@ -37,7 +37,7 @@ func read(t *testing.T, f *Files, id relay.MediaID) []byte {
 func TestFilesOfAKilledLeader(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, "")
-	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
+	a := joins(t, pg, "a")
 	a.leads()
 	of := a.lead.Files()
 	content := map[relay.MediaID][]byte{"small": []byte("x"), "edge": make([]byte, 2*partSize), "large": bytes.Repeat([]byte("0123456789"), 130_000)}
@@ -55,7 +55,7 @@ func TestFilesOfAKilledLeader(t *testing.T) {
 	a.running.Wait()
 	pg.Stop()
 	pg.Start()
-	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
+	b := joins(t, pg, "b")
 	b.leads()
 	next := b.lead.Files()
 	for _, err := range []error{of.Put(t.Context(), "late", strings.NewReader("x")), of.Put(t.Context(), "small", strings.NewReader("y"))} {

@@ -19,6 +19,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/testdata/must"
 	"github.com/hermes-connector/hermes-connector/testdata/postgres"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // quick has a server sync nothing: no test cuts the power.
@@ -57,6 +58,12 @@ func opens(key string) func(context.Context, []byte) error {
 func starts(t *testing.T, dsn, name, dir string) *process {
 	t.Helper()
 	return startsFor(t, testLease, dsn, name, dir)
+}
+
+// joins is starts with a folder of its own.
+func joins(t *testing.T, pg *postgres.Server, name string) *process {
+	t.Helper()
+	return starts(t, pg.DSN(pg.Port), name, t.TempDir())
 }
 
 // startsFor is starts with another lease.
@@ -202,7 +209,7 @@ func TestAnotherNodeLeads(t *testing.T) {
 func TestAFileOfAnotherStory(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)
-	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
+	a := joins(t, pg, "a")
 	a.leads()
 	confirmed := a.fills("ours", 5)
 	a.ends()
@@ -237,7 +244,7 @@ func TestAFileThatWasChangedBesidesTheLog(t *testing.T) {
 		err = errors.Join(alone.PutBlob(t.Context(), "own", nil), alone.Close())
 	}
 	must.Succeed(t, err)
-	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
+	b := joins(t, pg, "b")
 	b.leads()
 	confirmed = append(confirmed, b.fills("more", 5)...)
 	b.ends()
@@ -263,7 +270,7 @@ func TestAFreshEngine(t *testing.T) {
 	again.leads()
 	confirmed = append(confirmed, again.fills("more", 5)...)
 	again.ends()
-	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
+	b := joins(t, pg, "b")
 	b.leads()
 	b.has(confirmed)
 }
@@ -285,7 +292,7 @@ func TestTheSecondHost(t *testing.T) {
 func TestASnapshotInThePlaceOfTheLog(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)
-	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
+	a := joins(t, pg, "a")
 	a.leads()
 	confirmed := a.fills("one", 30)
 	if err := a.db.PutBlob(t.Context(), "large", make([]byte, 700_000)); err != nil { // over several parts
@@ -299,7 +306,7 @@ func TestASnapshotInThePlaceOfTheLog(t *testing.T) {
 	if n := pg.SQL(`SELECT count(*) FROM hermes_connector.log WHERE n < 20`); n != "0\n" {
 		t.Errorf("%s old entries are left", n)
 	}
-	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
+	b := joins(t, pg, "b")
 	b.leads()
 	b.has(confirmed)
 	if large, ok, err := b.db.Blob(t.Context(), "large"); len(large) != 700_000 || !ok || err != nil {
@@ -332,7 +339,7 @@ func TestTheEngineRestarts(t *testing.T) {
 		t.Errorf("%d of 300 were confirmed", len(confirmed))
 	}
 	a.ends()
-	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
+	b := joins(t, pg, "b")
 	b.leads()
 	b.has(confirmed)
 }
@@ -342,7 +349,7 @@ func TestTheEngineRestarts(t *testing.T) {
 func TestACancelledWaitForAStandby(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)
-	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
+	a := joins(t, pg, "a")
 	a.leads()
 	a.fills("k", 3)
 	pg.SQL(`ALTER SYSTEM SET synchronous_standby_names = 'absent'`)
@@ -392,7 +399,7 @@ func TestTheWayToTheEngineBreaks(t *testing.T) {
 		t.Fatalf("only %d connections broke", way.broke.Load())
 	}
 	a.ends()
-	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
+	b := joins(t, pg, "b")
 	b.leads()
 	b.has(confirmed)
 }
@@ -401,15 +408,15 @@ func TestTheWayToTheEngineBreaks(t *testing.T) {
 func TestWhoCannotOpenTheVaultDoesNotLead(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)
-	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
+	a := joins(t, pg, "a")
 	a.leads()
 	must.Succeed(t, a.lead.KeepVault(t.Context(), []byte("key")))
 	confirmed := a.fills("a", 3)
 	a.ends()
-	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
+	b := joins(t, pg, "b")
 	b.key = "another"
 	b.competes()
-	c := starts(t, pg.DSN(pg.Port), "c", t.TempDir())
+	c := joins(t, pg, "c")
 	c.leads()
 	c.has(confirmed)
 	c.ends()
@@ -422,16 +429,12 @@ func TestWhoCannotOpenTheVaultDoesNotLead(t *testing.T) {
 func TestMoveAndDrain(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)
-	a, b := starts(t, pg.DSN(pg.Port), "a", t.TempDir()), starts(t, pg.DSN(pg.Port), "b", t.TempDir())
+	a, b := joins(t, pg, "a"), joins(t, pg, "b")
 	a.leads()
 	confirmed := a.fills("a", 5)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for !b.node.Alive() {
-		if sleep(ctx, 10*time.Millisecond) != nil {
-			t.Fatal("no lease")
-		}
-	}
+	wait.Until(t, "b has a lease", b.node.Alive)
 	b.competes()
 	operator, err := Join(b.node.o) // it has no lease, and asks only
 	must.Succeed(t, err)
@@ -459,15 +462,11 @@ func TestMoveAndDrain(t *testing.T) {
 func TestAMoveToANodeThatCannot(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)
-	a, b := starts(t, pg.DSN(pg.Port), "a", t.TempDir()), starts(t, pg.DSN(pg.Port), "b", t.TempDir())
+	a, b := joins(t, pg, "a"), joins(t, pg, "b")
 	a.leads()
 	confirmed := a.fills("a", 5)
 	b.path = filepath.Join(b.path, "nowhere")
-	for !b.node.Alive() {
-		if sleep(t.Context(), 10*time.Millisecond) != nil {
-			t.Fatal("no lease")
-		}
-	}
+	wait.Until(t, "b has a lease", b.node.Alive)
 	b.competes()
 	operator, err := Join(b.node.o)
 	must.Succeed(t, err)
@@ -493,18 +492,14 @@ func because(t *testing.T, n *Node, want string) {
 func TestAMoveWhileNobodyLeads(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)
-	former := starts(t, pg.DSN(pg.Port), "c", t.TempDir())
+	former := joins(t, pg, "c")
 	former.leads()
 	confirmed := former.fills("c", 5)
 	former.ends()
-	a, b := starts(t, pg.DSN(pg.Port), "a", t.TempDir()), starts(t, pg.DSN(pg.Port), "b", t.TempDir())
+	a, b := joins(t, pg, "a"), joins(t, pg, "b")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for !a.node.Alive() || !b.node.Alive() {
-		if sleep(ctx, 10*time.Millisecond) != nil {
-			t.Fatal("no lease")
-		}
-	}
+	wait.Until(t, "both have a lease", func() bool { return a.node.Alive() && b.node.Alive() })
 	operator, err := Join(b.node.o)
 	must.Succeed(t, err)
 	defer operator.Close(ctx)

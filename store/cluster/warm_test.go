@@ -40,10 +40,10 @@ func (p *process) at() uint64 {
 func TestTheNextInOrderKeepsACopy(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)
-	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
+	a := joins(t, pg, "a")
 	a.leads()
 	confirmed := a.fills("first", 20)
-	next, third := starts(t, pg.DSN(pg.Port), "b", t.TempDir()), starts(t, pg.DSN(pg.Port), "c", t.TempDir())
+	next, third := joins(t, pg, "b"), joins(t, pg, "c")
 	if order("main", []string{"b", "c"})[0] == "c" {
 		next, third = third, next
 	}
@@ -108,7 +108,7 @@ func TestAFileThatIsOnlyBehindIsDropped(t *testing.T) {
 func TestADamagedSnapshot(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)
-	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
+	a := joins(t, pg, "a")
 	a.leads()
 	confirmed := a.fills("one", 10)
 	if err := a.db.PutBlob(t.Context(), "large", make([]byte, 900_000)); err != nil { // over several parts
@@ -127,7 +127,7 @@ func TestADamagedSnapshot(t *testing.T) {
 		if pg.SQL(damage) == "UPDATE 0\n" {
 			t.Fatalf("%s: nothing was damaged, %s", what, whole)
 		}
-		b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
+		b := joins(t, pg, "b")
 		row, err := b.node.seen(t.Context(), "main")
 		if err == nil {
 			_, err = b.node.fill(t.Context(), Shard{Name: "main", Path: b.path, File: store.Options{}.File()}, row)
