@@ -21,6 +21,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // TestKilledWhileProgramsHandOver kills the binary again and again while programs hand over, and schedule wakes. A program comes
@@ -81,7 +82,7 @@ func TestKilledWhileProgramsHandOver(t *testing.T) {
 	for n, given := range receipts {
 		all += len(given)
 		for _, what := range given {
-			p.until(what+" has come", func() bool {
+			wait.Until(p.t, what+" has come", func() bool {
 				mu.Lock()
 				defer mu.Unlock()
 				return heard[what] > 0
@@ -150,22 +151,6 @@ func (p *posted) handOver(ctx, quiet context.Context, name, token string, most i
 		}
 	}
 	return given
-}
-
-// until waits until something is so.
-func (p *posted) until(what string, so func() bool) {
-	p.t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	giveUp := time.NewTimer(3 * time.Minute)
-	defer giveUp.Stop()
-	for !so() {
-		select {
-		case <-tick.C:
-		case <-giveUp.C:
-			p.t.Fatalf("it never is so that %s", what)
-		}
-	}
 }
 
 // untilTaken waits until the agent has taken what has that receipt.

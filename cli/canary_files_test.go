@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -20,12 +21,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coder/websocket"
-
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
 )
 
 // TestFilesLeaveNoTrace: files come from two networks and go to one, some of them in vain. The tokens of the bots, where the
@@ -187,7 +187,7 @@ type traced struct {
 	b       *victim
 	ctx     context.Context //nolint:containedctx // the test's own
 	cred    credentials
-	conn    *websocket.Conn
+	conn    *wiretest.End
 	events  chan relay.Event
 	results chan *relay.ActionError
 	reading sync.WaitGroup
@@ -206,32 +206,20 @@ func newTraced(ctx context.Context, b *victim, cred credentials, platform relay.
 		t.Fatal(err)
 	}
 	g := &traced{t: t, b: b, ctx: ctx, cred: cred, conn: conn, events: make(chan relay.Event, 16), results: make(chan *relay.ActionError, 1)}
+	conn.Heard = func(message []byte) { g.frames.Write(message) }
 	g.reading.Go(func() {
-		var split wire.Splitter
-		for {
-			_, message, err := conn.Read(ctx)
-			if err != nil {
-				return
+		err := conn.Each(ctx, func(f wire.Frame) error {
+			switch f := f.(type) {
+			case wire.Inbound:
+				g.events <- f.Event
+				_ = conn.Send(ctx, wire.InboundAck{Buffer: f.Buffer})
+			case wire.OutboundResult:
+				g.results <- f.Err
 			}
-			g.frames.Write(message)
-			lines, err := split.Feed(message)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			for _, line := range lines {
-				f, err := wire.DecodeFromConnector(line)
-				if err != nil {
-					t.Error(err)
-				}
-				switch f := f.(type) {
-				case wire.Inbound:
-					g.events <- f.Event
-					_ = transmit(ctx, conn, wire.InboundAck{Buffer: f.Buffer})
-				case wire.OutboundResult:
-					g.results <- f.Err
-				}
-			}
+			return nil
+		})
+		if errors.Is(err, wiretest.ErrUnreadable) {
+			t.Error(err)
 		}
 	})
 	return g
@@ -250,7 +238,7 @@ func (g *traced) next() relay.Event {
 
 func (g *traced) ask(a relay.Action) *relay.ActionError {
 	g.t.Helper()
-	if err := transmit(g.ctx, g.conn, wire.Outbound{Request: relay.Request{ID: "1", Action: a}}); err != nil {
+	if err := g.conn.Send(g.ctx, wire.Outbound{Request: relay.Request{ID: "1", Action: a}}); err != nil {
 		g.t.Fatal(err)
 	}
 	select {

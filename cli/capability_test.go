@@ -13,10 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coder/websocket"
-
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
 )
 
 // TestCapabilitiesOfTheBinary: a slash command can be answered in every life of the program, however often it is killed.
@@ -105,7 +104,7 @@ func TestCapabilitiesOfTheBinary(t *testing.T) {
 // answerer is a gateway that acknowledges everything, and does what it is told.
 type answerer struct {
 	t       *testing.T
-	conn    *websocket.Conn
+	conn    *wiretest.End
 	events  chan relay.Event
 	results chan *relay.ActionError // nil: it was carried out
 	reading sync.WaitGroup
@@ -119,17 +118,18 @@ func answer(ctx context.Context, t *testing.T, cred credentials, door string) *a
 	}
 	a := &answerer{t: t, conn: conn, events: make(chan relay.Event, 16), results: make(chan *relay.ActionError, 1)}
 	a.reading.Go(func() {
-		_ = receive(ctx, conn, func(f wire.Frame) {
+		_ = conn.Each(ctx, func(f wire.Frame) error {
 			if strings.Contains(fmt.Sprintf("%+v", f), "CANARY") {
 				t.Errorf("a frame has the token in it: %+v", f)
 			}
 			switch f := f.(type) {
 			case wire.Inbound:
 				a.events <- f.Event
-				_ = transmit(ctx, conn, wire.InboundAck{Buffer: f.Buffer})
+				_ = conn.Send(ctx, wire.InboundAck{Buffer: f.Buffer})
 			case wire.OutboundResult:
 				a.results <- f.Err
 			}
+			return nil
 		})
 	})
 	return a
@@ -138,7 +138,7 @@ func answer(ctx context.Context, t *testing.T, cred credentials, door string) *a
 // ask has one action carried out.
 func (a *answerer) ask(ctx context.Context, action relay.Action) *relay.ActionError {
 	a.t.Helper()
-	if err := transmit(ctx, a.conn, wire.Outbound{Request: relay.Request{ID: "1", Action: action}}); err != nil {
+	if err := a.conn.Send(ctx, wire.Outbound{Request: relay.Request{ID: "1", Action: action}}); err != nil {
 		a.t.Fatal(err)
 	}
 	select {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // shown are the commands of ours in the code blocks of the README and of every topic, each once, by where it stands first.
@@ -204,13 +206,13 @@ func serveShown(t *testing.T, dir string) (end func()) {
 		t.Fatalf("the server does not listen: %v, %v", lines.Err(), cmd.Wait())
 	}
 	var said []byte
-	within(func() (ok bool) {
+	if !wait.For(func() (ok bool) {
 		said, ok = connectedIn(dir, cmd.Env, nil)
 		return ok
-	}, func() {
+	}) {
 		_ = cmd.Process.Kill()
 		t.Fatalf("its bot is not connected: %s, %v", said, cmd.Wait())
-	})
+	}
 	return func() {
 		if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
 			t.Errorf("the server ends: %v", err)

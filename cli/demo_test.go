@@ -15,7 +15,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // shown is what the demo prints.
@@ -30,21 +31,11 @@ func (s *shown) Write(p []byte) (int, error) {
 	return s.all.Write(p)
 }
 
-// awaits waits for cond.
-func awaits(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !cond(); time.Sleep(10 * time.Millisecond) { // the demo's sockets are real
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
-
 // find waits for a match, and returns its first group.
 func (s *shown) find(t *testing.T, pattern string) string {
 	t.Helper()
 	re, found := regexp.MustCompile(pattern), []string(nil)
-	awaits(t, "the demo says "+pattern, func() bool {
+	wait.Until(t, "the demo says "+pattern, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		found = re.FindStringSubmatch(s.all.String())
@@ -98,7 +89,7 @@ func (v *visitor) say(text string, file []byte) {
 // sees waits until the chat's page has so many of a text.
 func (v *visitor) sees(n int, text string) {
 	v.t.Helper()
-	awaits(v.t, fmt.Sprintf("the chat has %d times %q", n, text), func() bool { return strings.Count(v.get("/chat/demo"), text) >= n })
+	wait.Until(v.t, fmt.Sprintf("the chat has %d times %q", n, text), func() bool { return strings.Count(v.get("/chat/demo"), text) >= n })
 }
 
 // TestDemoWithoutAnybody: the demo of a container, where nobody types, runs until it is stopped. Its link leads to the chat, its

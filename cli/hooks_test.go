@@ -31,6 +31,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/server/door"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/backup"
@@ -187,44 +188,39 @@ func (h *house) gateway() (stop func()) {
 	ctx, cancel := context.WithCancel(h.ctx)
 	client := &http.Client{Transport: h.door.From("198.51.100.1")}
 	bearer := token.Mint(h.cred.Gateway, relay.NewSecret([]byte(h.cred.Secret)), time.Now().Add(time.Hour))
-	conn, _, err := websocket.Dial(ctx, "ws://connector.test/relay", &websocket.DialOptions{
+	conn, err := wiretest.Dial(ctx, "ws://connector.test/relay", &websocket.DialOptions{
 		HTTPClient: client, HTTPHeader: http.Header{"Authorization": {"Bearer " + bearer}},
 	})
 	h.must(err)
-	send := func(f wire.Frame) {
-		line, err := wire.Encode(f)
-		h.must(err)
-		_ = conn.Write(ctx, websocket.MessageText, line) // a connection that ends is ended by the test
+	send := func(f wire.Frame) { _ = conn.Send(ctx, f) } // a connection that ends is ended by the test
+	conn.Heard = func(message []byte) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.frames = append(h.frames, string(message))
 	}
 	for _, c := range h.callers {
 		send(wire.Hello{Platform: c.network.Name, BotID: relay.BotID(filepath.Base(c.path())), Manifest: []json.RawMessage{}})
 	}
 	var running sync.WaitGroup
 	running.Go(func() {
-		for {
-			_, message, err := conn.Read(ctx)
-			if err != nil {
-				return
+		err := conn.Each(ctx, func(f wire.Frame) error {
+			in, ok := f.(wire.Inbound)
+			if !ok {
+				return nil
 			}
-			for line := range bytes.Lines(message) {
-				f, err := wire.DecodeFromConnector(bytes.TrimSpace(line))
-				in, ok := f.(wire.Inbound)
-				h.mu.Lock()
-				h.frames = append(h.frames, string(line))
-				if ok {
-					h.heard = append(h.heard, in.Event.Text)
-				}
-				n := len(h.heard)
-				h.mu.Unlock()
-				if err != nil || !ok {
-					continue
-				}
-				send(wire.Outbound{Request: relay.Request{
-					ID: relay.RequestID(strconv.Itoa(n)), Platform: in.Event.Source.Platform,
-					Action: relay.Send{Chat: in.Event.Source.ChatID, Content: "echo: " + in.Event.Text, ReplyTo: in.Event.MessageID},
-				}})
-				send(wire.InboundAck{Buffer: in.Buffer})
-			}
+			h.mu.Lock()
+			h.heard = append(h.heard, in.Event.Text)
+			n := len(h.heard)
+			h.mu.Unlock()
+			send(wire.Outbound{Request: relay.Request{
+				ID: relay.RequestID(strconv.Itoa(n)), Platform: in.Event.Source.Platform,
+				Action: relay.Send{Chat: in.Event.Source.ChatID, Content: "echo: " + in.Event.Text, ReplyTo: in.Event.MessageID},
+			}})
+			send(wire.InboundAck{Buffer: in.Buffer})
+			return nil
+		})
+		if errors.Is(err, wiretest.ErrUnreadable) {
+			h.t.Error(err)
 		}
 	})
 	time.Sleep(time.Second)

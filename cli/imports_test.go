@@ -22,8 +22,9 @@ const (
 var mayImport = map[string]string{
 	"relay":                      "",
 	"relay/wire":                 "relay",
-	"relay/gate":                 "relay", // pure: no store, no platforms
-	"relay/sniff":                "relay", // pure, both: bytes and names
+	"relay/wire/wiretest":        "relay/wire", // an end of the socket, for tests
+	"relay/gate":                 "relay",      // pure: no store, no platforms
+	"relay/sniff":                "relay",      // pure, both: bytes and names
 	"relay/filename":             "relay",
 	"relay/render":               "relay relay/filename",
 	"relay/count":                "relay/gate",
@@ -56,6 +57,7 @@ var mayImport = map[string]string{
 	"store/media":                "relay store/table",
 	"store/outbox":               "relay store/boltfile store/table store/media", // an answer holds its file
 	"store":                      "relay store/boltfile store/table store/dedupe store/audit store/capability store/prompt store/authors store/callers store/media store/outbox store/history store/rekey",
+	"store/storetest":            "store", // a database, for tests
 	"vault":                      "relay store/files",
 	"platforms/markdown/plain":   "platforms/markdown", // the dialect of networks that show plain text
 	"platforms/inbox":            "relay platforms platforms/backoff platforms/httpcall platforms/status",

@@ -215,7 +215,7 @@ func (a *agent) judgeQuestions(asked map[string]question) {
 func (v *visit) do(ctx context.Context, action relay.Action) bool {
 	id := relay.RequestID(strconv.Itoa(len(v.texts)))
 	v.texts[id] = v.newest
-	return transmit(ctx, v.conn, wire.Outbound{Request: relay.Request{ID: id, Action: action}}) == nil
+	return v.conn.Send(ctx, wire.Outbound{Request: relay.Request{ID: id, Action: action}}) == nil
 }
 
 func (v *visit) chat() relay.ChatID { return relay.ChatID(strconv.FormatInt(v.user, 10)) }

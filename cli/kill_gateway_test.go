@@ -19,6 +19,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
 )
 
 // credentials are what `enroll --json` printed.
@@ -27,50 +28,19 @@ type credentials struct {
 }
 
 // dial opens a socket and says hello on it.
-func (c credentials) dial(ctx context.Context, door string) (*websocket.Conn, error) {
+func (c credentials) dial(ctx context.Context, door string) (*wiretest.End, error) {
 	return c.dialAs(ctx, door, wire.Hello{Platform: "telegram", BotID: "4242", Manifest: []json.RawMessage{}})
 }
 
-func (c credentials) dialAs(ctx context.Context, door string, hello wire.Hello) (*websocket.Conn, error) {
+func (c credentials) dialAs(ctx context.Context, door string, hello wire.Hello) (*wiretest.End, error) {
 	bearer := token.Mint(relay.GatewayID(c.GatewayID), relay.NewSecret([]byte(c.Secret)), time.Now().Add(time.Minute))
-	conn, _, err := websocket.Dial(ctx, door, &websocket.DialOptions{
+	conn, err := wiretest.Dial(ctx, door, &websocket.DialOptions{
 		HTTPHeader: http.Header{"Authorization": {"Bearer " + bearer}},
 	})
 	if err != nil {
 		return nil, err
 	}
-	conn.SetReadLimit(wire.MaxFrame)
-	return conn, transmit(ctx, conn, hello)
-}
-
-func transmit(ctx context.Context, conn *websocket.Conn, f wire.Frame) error {
-	line, err := wire.Encode(f)
-	if err != nil {
-		return err
-	}
-	return conn.Write(ctx, websocket.MessageText, line)
-}
-
-// receive reads frames until the socket ends, whose error it returns.
-func receive(ctx context.Context, conn *websocket.Conn, each func(wire.Frame)) error {
-	var split wire.Splitter
-	for {
-		_, message, err := conn.Read(ctx)
-		if err != nil {
-			return err
-		}
-		lines, err := split.Feed(message)
-		if err != nil {
-			return err
-		}
-		for _, line := range lines {
-			f, err := wire.DecodeFromConnector(line)
-			if err != nil {
-				return err
-			}
-			each(f)
-		}
-	}
+	return conn, conn.Send(ctx, hello)
 }
 
 // agent is a gateway that comes back whatever happens, with the books of what it was told. The
@@ -224,7 +194,7 @@ func (a *agent) run(ctx context.Context, door string) {
 // visit is one session of an agent.
 type visit struct {
 	*agent
-	conn  *websocket.Conn
+	conn  *wiretest.End
 	fresh bool // nothing was heard since the last hello
 	idle  bool // going_idle was acknowledged, and no descriptor came since
 	old   int  // the newest number that was said before the session
@@ -243,11 +213,12 @@ func (v *visit) run(ctx context.Context) {
 	defer cancel()
 	wg.Go(func() {
 		defer close(frames)
-		err := receive(ctx, v.conn, func(f wire.Frame) {
+		err := v.conn.Each(ctx, func(f wire.Frame) error {
 			select {
 			case frames <- f:
 			case <-ctx.Done():
 			}
+			return nil
 		})
 		if websocket.CloseStatus(err) == session.CodeUnauthorized {
 			v.fault("the credential was refused")
@@ -286,7 +257,7 @@ func (v *visit) run(ctx context.Context) {
 				return
 			}
 			wake, v.fresh = nil, true
-			if transmit(ctx, v.conn, wire.Hello{Platform: "telegram", BotID: "4242", Manifest: []json.RawMessage{}}) != nil {
+			if v.conn.Send(ctx, wire.Hello{Platform: "telegram", BotID: "4242", Manifest: []json.RawMessage{}}) != nil {
 				return
 			}
 		}
@@ -333,7 +304,7 @@ func (v *visit) hear(ctx context.Context, in wire.Inbound) bool {
 	if dice < 12 {
 		<-time.After(time.Duration(v.rand.IntN(20)) * time.Millisecond)
 	}
-	if transmit(ctx, v.conn, wire.InboundAck{Buffer: in.Buffer}) != nil {
+	if v.conn.Send(ctx, wire.InboundAck{Buffer: in.Buffer}) != nil {
 		return false
 	}
 	switch {
@@ -341,7 +312,7 @@ func (v *visit) hear(ctx context.Context, in wire.Inbound) bool {
 		v.tally.cuts++
 		return false
 	case dice >= 96:
-		return transmit(ctx, v.conn, wire.GoingIdle{}) == nil
+		return v.conn.Send(ctx, wire.GoingIdle{}) == nil
 	case n > 0 && n <= v.old: // of backlog the next is given when the turn is over
 		return v.do(ctx, relay.Send{Chat: v.chat(), Content: v.newAnswer(n, ""), Meta: relay.Metadata{Notify: true}})
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/client"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 var mcpCycles = flag.Int("kill.mcp", long.Pick(6, 40), "how often TestKillMCP kills something")
@@ -94,8 +95,10 @@ func TestKillMCP(t *testing.T) {
 		}
 		say(b.rand.IntN(3))
 	}
-	within(func() bool { return m.done(said) }, func() { t.Fatalf("messages are missing: %v\n%s", m.missing(said), b.log()) })
-	within(func() bool { return live.read() > 0 && live.idle(b) }, func() { t.Fatal("the queue in memory does not get what is left") })
+	if !wait.For(func() bool { return m.done(said) }) {
+		t.Fatalf("messages are missing: %v\n%s", m.missing(said), b.log())
+	}
+	wait.Until(t, "the queue in memory gets what is left", func() bool { return live.read() > 0 && live.idle(b) })
 	cancel()
 	wg.Wait()
 	m.mu.Lock()

@@ -142,11 +142,12 @@ func (o *operator) knock(ctx context.Context, cred credentials) (in, answered bo
 		return false, strings.HasSuffix(err.Error(), "but got "+strconv.Itoa(http.StatusTooManyRequests)) // a port may have these digits
 	}
 	defer conn.CloseNow() //nolint:errcheck // it is over either way
-	err = receive(ctx, conn, func(f wire.Frame) {
+	err = conn.Each(ctx, func(f wire.Frame) error {
 		if _, ok := f.(wire.Descriptor); ok {
 			in = true
 			cancel()
 		}
+		return nil
 	})
 	return in, in || websocket.CloseStatus(err) == session.CodeUnauthorized
 }

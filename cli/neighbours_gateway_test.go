@@ -20,6 +20,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
 )
 
 // neighbour is one gateway: it dials the real door with its own credential.
@@ -30,7 +31,7 @@ type neighbour struct {
 	inbox  func(relay.Event) // told of every event, before it is acknowledged
 
 	mu      sync.Mutex // guards the fields below
-	conn    *websocket.Conn
+	conn    *wiretest.End
 	asked   int
 	results map[relay.RequestID]chan wire.OutboundResult // capacity 1; closed with the connection
 	losses  int                                          // connections that ended
@@ -54,21 +55,20 @@ func (g *neighbour) run(ctx context.Context) {
 }
 
 func (g *neighbour) once(ctx context.Context) {
-	conn, _, err := websocket.Dial(ctx, "ws://connector.test/relay", &websocket.DialOptions{
+	conn, err := wiretest.Dial(ctx, "ws://connector.test/relay", &websocket.DialOptions{
 		HTTPClient: g.client, HTTPHeader: http.Header{"Authorization": {g.bearer()}},
 	})
 	if err != nil {
 		return
 	}
 	defer func() { _ = conn.CloseNow() }()
-	conn.SetReadLimit(-1)
 	g.mu.Lock()
 	g.conn, g.results = conn, map[relay.RequestID]chan wire.OutboundResult{}
 	g.mu.Unlock()
 	g.send(wire.Hello{Platform: telegram.Name, BotID: telegramBot, Manifest: []json.RawMessage{}})
 	g.send(wire.Hello{Platform: discord.Name, BotID: discordBot, Manifest: []json.RawMessage{}})
 	g.send(wire.Hello{Platform: local.WebID, BotID: "web"})
-	err = g.read(ctx, conn)
+	err = conn.Each(ctx, g.take)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.conn = nil
@@ -80,36 +80,20 @@ func (g *neighbour) once(ctx context.Context) {
 	}
 }
 
-func (g *neighbour) read(ctx context.Context, conn *websocket.Conn) error {
-	var split wire.Splitter
-	for {
-		_, message, err := conn.Read(ctx)
-		if err != nil {
-			return err
-		}
-		lines, err := split.Feed(message)
-		if err != nil {
-			return err
-		}
-		for _, line := range lines {
-			f, err := wire.DecodeFromConnector(line)
-			if err != nil {
-				return err
-			}
-			switch f := f.(type) {
-			case wire.Inbound:
-				g.inbox(f.Event)
-				g.send(wire.InboundAck{Buffer: f.Buffer})
-			case wire.OutboundResult:
-				g.mu.Lock()
-				if got := g.results[f.ID]; got != nil {
-					delete(g.results, f.ID)
-					got <- f
-				}
-				g.mu.Unlock()
-			}
+func (g *neighbour) take(f wire.Frame) error {
+	switch f := f.(type) {
+	case wire.Inbound:
+		g.inbox(f.Event)
+		g.send(wire.InboundAck{Buffer: f.Buffer})
+	case wire.OutboundResult:
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if got := g.results[f.ID]; got != nil {
+			delete(g.results, f.ID)
+			got <- f
 		}
 	}
+	return nil
 }
 
 // send writes a frame, if there is a connection.

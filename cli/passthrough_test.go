@@ -273,13 +273,14 @@ func listen(ctx context.Context, t *testing.T, cred credentials, door string) (f
 	frames = make(chan wire.PassthroughForward, 16)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		_ = receive(ctx, conn, func(f wire.Frame) {
+		_ = conn.Each(ctx, func(f wire.Frame) error {
 			switch f := f.(type) {
 			case wire.PassthroughForward:
 				frames <- f
 			case wire.Inbound:
 				t.Errorf("an event came: %+v", f.Event)
 			}
+			return nil
 		})
 	})
 	return frames, func() {

@@ -35,6 +35,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // TestProxies: gateways and browsers come through nginx and through Caddy, with the lines that setup and `help proxy` show.
@@ -119,10 +121,10 @@ func throughProxy(t *testing.T, program string, configure func(dir string, sites
 		}
 	}()
 	for _, address := range at[2:] {
-		within(func() bool {
+		wait.Until(t, program+" listens on "+address, func() bool {
 			c, err := net.Dial("tcp", address)
 			return err == nil && c.Close() == nil
-		}, func() { t.Fatalf("%s does not listen on %s", program, address) })
+		})
 	}
 	w.talk(ctx, t)
 	w.upload(ctx, t)
@@ -196,19 +198,14 @@ func (w *outside) talk(ctx context.Context, t *testing.T) {
 	}
 	w.run(t, "hermes-connector bind home loopback ann")
 	w.bearer = "Bearer " + token.Mint("home", relay.NewSecret([]byte(secret[1])), time.Now().Add(time.Hour))
-	conn, _, err := websocket.Dial(ctx, "wss"+strings.TrimPrefix(w.gateways, "https")+"/relay", &websocket.DialOptions{
+	conn, err := wiretest.Dial(ctx, "wss"+strings.TrimPrefix(w.gateways, "https")+"/relay", &websocket.DialOptions{
 		HTTPClient: w.client(t, "127.0.0.1"), HTTPHeader: http.Header{"Authorization": {w.bearer}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.CloseNow() }()
-	conn.SetReadLimit(wire.MaxFrame)
-	hello, err := wire.Encode(wire.Hello{Platform: "loopback", BotID: "loopback", Manifest: []json.RawMessage{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.Write(ctx, websocket.MessageText, hello); err != nil {
+	if err := conn.Send(ctx, wire.Hello{Platform: "loopback", BotID: "loopback", Manifest: []json.RawMessage{}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(w.dir, "loop", "say"), []byte("ann photo:cat.png a cat\n"), 0o600); err != nil {
@@ -224,26 +221,15 @@ func (w *outside) talk(ctx context.Context, t *testing.T) {
 }
 
 // arrived reads frames until a message comes.
-func arrived(ctx context.Context, t *testing.T, conn *websocket.Conn) relay.Event {
+func arrived(ctx context.Context, t *testing.T, conn *wiretest.End) relay.Event {
 	t.Helper()
-	var split wire.Splitter
 	for {
-		_, message, err := conn.Read(ctx)
+		f, err := conn.Next(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines, err := split.Feed(message)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, line := range lines {
-			f, err := wire.DecodeFromConnector(line)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if in, ok := f.(wire.Inbound); ok {
-				return in.Event
-			}
+		if in, ok := f.(wire.Inbound); ok {
+			return in.Event
 		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/echo"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // aviary is a Bot API with many bots: each is its token's number.
@@ -234,18 +235,6 @@ func (n *nest) configure(api string, bots ...string) {
 	n.write("connector.toml", text)
 }
 
-// until waits for cond.
-func until(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	end := time.Now().Add(patience)
-	for !cond() {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-		time.Sleep(5 * time.Millisecond) // another process works
-	}
-}
-
 // TestReloadUnderLoad changes, adds and removes bots of a server that works, by SIGHUP and by command, with faulty
 // configurations in between. Another bot and the gateways notice nothing, a bot never has two connections, and no
 // message of any bot is lost or comes twice.
@@ -351,13 +340,13 @@ func TestReloadUnderLoad(t *testing.T) {
 				if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
 					t.Fatal(err)
 				}
-				until(t, "a reload by signal", func() bool { return reloaded() > before })
+				wait.Until(t, "a reload by signal", func() bool { return reloaded() > before })
 			}
 			if slices.Contains(bots, "1003") { // a slow machine may take it away before it has begun
-				until(t, "the start of the bot that came", func() bool { return api.met("1003") > i })
+				wait.Until(t, "the start of the bot that came", func() bool { return api.met("1003") > i })
 			}
 		}
-		until(t, "the start of the bot that was changed", func() bool { return api.met("1002") > i+1 })
+		wait.Until(t, "the start of the bot that was changed", func() bool { return api.met("1002") > i+1 })
 		n.write("connector.toml", "nonsense = 1\n")
 		if out, err := n.command("reload").CombinedOutput(); err == nil || !strings.Contains(string(out), "nothing was changed") {
 			t.Errorf("a configuration with a fault: %v\n%s", err, out)
@@ -366,7 +355,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	hush()
 	saying.Wait()
 	for name, l := range gateways {
-		until(t, "every message at "+name, func() bool { return l.count() >= len(said[botOf[name]]) })
+		wait.Until(t, "every message at "+name, func() bool { return l.count() >= len(said[botOf[name]]) })
 	}
 	for name, l := range gateways {
 		l.mu.Lock()

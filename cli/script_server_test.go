@@ -22,6 +22,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // patience bounds everything a script waits for. Only a hang meets it, however busy the machine is.
@@ -77,10 +78,12 @@ func connected(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: connected [ARG]...")
 	}
 	var said []byte
-	within(func() (ok bool) {
+	if !wait.For(func() (ok bool) {
 		said, ok = connectedIn(ts.MkAbs("."), environ(ts), args)
 		return ok
-	}, func() { ts.Fatalf("not every bot is connected:\n%s", said) })
+	}) {
+		ts.Fatalf("not every bot is connected:\n%s", said)
+	}
 }
 
 // connectedIn asks a server once whether every bot of it is connected.
@@ -135,27 +138,14 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 func awaitFile(ts *testscript.TestScript, file string, re *regexp.Regexp) []string {
 	var last []byte
 	var match []string
-	within(func() bool {
+	if !wait.For(func() bool {
 		last, _ = os.ReadFile(ts.MkAbs(file)) // not there yet is empty
 		match = re.FindStringSubmatch(string(last))
 		return match != nil
-	}, func() { ts.Fatalf("%s does not match %s:\n%s", file, re, last) })
-	return match
-}
-
-// within looks every few milliseconds until cond holds, and calls otherwise when it never does.
-func within(cond func() bool, otherwise func()) {
-	end := time.NewTimer(patience)
-	defer end.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-end.C:
-			otherwise()
-		case <-tick.C:
-		}
+	}) {
+		ts.Fatalf("%s does not match %s:\n%s", file, re, last)
 	}
+	return match
 }
 
 // say LINE appends a line to what the loopback bot's folder "loop" says.
@@ -177,7 +167,7 @@ func backlog(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := strconv.Atoi(args[1])
 	ts.Check(err)
 	var got string
-	within(func() bool {
+	if !wait.For(func() bool {
 		cmd := exec.Command("hermes-connector", "status", "--json")
 		cmd.Dir, cmd.Env = ts.MkAbs("."), environ(ts)
 		out, _ := cmd.Output() // exits with 1 while a bot connects
@@ -197,7 +187,9 @@ func backlog(ts *testscript.TestScript, neg bool, args []string) {
 			}
 		}
 		return false
-	}, func() { ts.Fatalf("the backlog of %s is not %d:\n%s", args[0], want, got) })
+	}) {
+		ts.Fatalf("the backlog of %s is not %d:\n%s", args[0], want, got)
+	}
 }
 
 // gateway CREDENTIALS N [SEEN] runs the echo gateway with the credentials in a file that

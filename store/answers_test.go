@@ -14,6 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/outbox"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 func answer(t testing.TB, db *DB, i relay.InstanceID, g relay.GatewayID, size int) outbox.Record {
@@ -22,9 +23,7 @@ func answer(t testing.TB, db *DB, i relay.InstanceID, g relay.GatewayID, size in
 		Instance: i, Gateway: g, Bot: relay.Bot{Platform: "loop", ID: "b"}, Chat: "c", Op: relay.OpSend, At: db.now(),
 		Frame: json.RawMessage(`"` + string(bytes.Repeat([]byte("x"), size)) + `"`),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return r
 }
 
@@ -32,9 +31,7 @@ func answer(t testing.TB, db *DB, i relay.InstanceID, g relay.GatewayID, size in
 func answersOf(t testing.TB, db *DB) (out []string) {
 	t.Helper()
 	all, err := db.Outbox.List(ctxOf(t), outbox.Filter{Sent: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, r := range all {
 		out = append(out, fmt.Sprintf("%s %s", r.Instance, r.Gateway))
 	}
@@ -77,15 +74,11 @@ func TestAnswersGoWithTheirGateway(t *testing.T) {
 		t.Fatal(one, err)
 	}
 	g := map[relay.InstanceID]relay.GatewayID{one[0].Instance: one[0].ID, one[1].Instance: one[1].ID}
-	if err := db.Media.Add(ctxOf(t), media.Record{Attachment: relay.Attachment{ID: "f1"}, For: []relay.InstanceID{"i1"}, State: relay.MediaHeld, Freed: c.now()}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.Media.Add(ctxOf(t), media.Record{Attachment: relay.Attachment{ID: "f1"}, For: []relay.InstanceID{"i1"}, State: relay.MediaHeld, Freed: c.now()}))
 	answer(t, db, "i1", g["i1"], 10)
 	answer(t, db, "i2", g["i2"], 10)
 	withFile, err := db.Outbox.Add(ctxOf(t), outbox.Record{Instance: "i1", Gateway: "another", File: "f1", Frame: json.RawMessage(`{}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	wantFiles(t, db, "while it waits", "f1 held [i1] [i1]")
 	if _, err := db.Sweep(ctxOf(t)); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -33,17 +34,13 @@ func TestAuditRowsComeWithTheChange(t *testing.T) { // invariant 10
 		}
 	}
 	for range 3 { // repeated claims change nothing
-		if err := db.Claim(ctx, did("claim", "loop chat c1"), grant); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Claim(ctx, did("claim", "loop chat c1"), grant))
 	}
 	if err := db.Claim(ctx, did("claim", ""), Grant{Platform: "loop", Chat: "c2", Instance: "nobody"}); !errors.Is(err, ErrNotFound) {
 		t.Errorf("claim for nobody: %v", err)
 	}
 	c.add(time.Minute)
-	if err := db.Release(ctx, did("release", strings.Repeat("x", 511)+"ä"), "i1", "loop", "", "c1"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.Release(ctx, did("release", strings.Repeat("x", 511)+"ä"), "i1", "loop", "", "c1"))
 	begun := newClock().now()
 	want := []audit.Entry{
 		{At: begun, Actor: audit.Actor{Kind: audit.ActorSystem}, Action: "bind"},
@@ -93,7 +90,7 @@ func TestAuditSaysWhatTheWriteFoundOut(t *testing.T) {
 	db := openTest(t, Options{})
 	ctx, did := ctxOf(t), &audit.Entry{Action: "did"}
 	hour := time.Now().Add(time.Hour)
-	for _, err := range []error{
+	must.Succeed(t,
 		db.Codes.Put(ctxOf(t), nil, []byte("m"), Code{Kind: EnrollCode, Tenant: "home", Gateway: "g1", ExpiresAt: hour}),
 		db.Enroll(ctx, did, Gateway{ID: "g1"}, Instance{ID: "i1"}, []byte("m")),
 		db.Codes.Put(ctxOf(t), nil, []byte("m"), Code{Kind: LinkCode, Instance: "i1", Tenant: "home", ExpiresAt: hour}),
@@ -103,11 +100,7 @@ func TestAuditSaysWhatTheWriteFoundOut(t *testing.T) {
 		second(db.Revoke(ctx, did, "i1", "g1")),
 		db.Enroll(ctxOf(t), nil, Gateway{ID: "g2"}, Instance{ID: "i1", Tenant: "home"}),
 		second(db.Revoke(ctx, &audit.Entry{Action: "did", Gateway: "given"}, "i1")),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	)
 	got, err := db.Audit.List(ctxOf(t), 0)
 	var who []string
 	for _, e := range got {
@@ -122,9 +115,7 @@ func TestDamagedAuditRowHidesNoOther(t *testing.T) { // invariant 8
 	db := openTest(t, Options{})
 	for _, i := range []relay.InstanceID{"a", "b", "c"} {
 		err := db.Enroll(ctxOf(t), &audit.Entry{Action: "enroll " + string(i)}, Gateway{ID: relay.GatewayID(i)}, Instance{ID: i, Tenant: "home"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	spoil(t, db, audit.Rows, auditKey("home", 2))
 	got, err := db.Audit.List(ctxOf(t), 0)

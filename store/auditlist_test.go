@@ -7,6 +7,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -23,9 +24,7 @@ func addRows(t *testing.T, db *DB, rows []audit.Entry) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 }
 
@@ -45,9 +44,7 @@ func checkCounts(t *testing.T, db *DB) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 }
 
 // TestRepairRecountsTheAuditList: a damaged row is set aside, and counts no more.

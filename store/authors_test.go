@@ -7,6 +7,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/authors"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 var sentChat = relay.Chat{Bot: bot, ID: "c1"}
@@ -15,9 +16,7 @@ var sentChat = relay.Chat{Bot: bot, ID: "c1"}
 func sender(t *testing.T, db *DB, c relay.Chat, m relay.MessageID) relay.InstanceID {
 	t.Helper()
 	i, ok, err := db.Authors.By(ctxOf(t), c, m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if !ok {
 		return ""
 	}

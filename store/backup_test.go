@@ -18,15 +18,14 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/files"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 func backupOf(t *testing.T, db *DB) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	info, err := db.Backup(ctxOf(t), &b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if info.Bytes != int64(b.Len()) || info.Commit != db.Stats().Commit {
 		t.Errorf("info %+v for %d bytes of commit %d", info, b.Len(), db.Stats().Commit)
 	}
@@ -60,16 +59,12 @@ func TestBackupWhileItIsUsed(t *testing.T) {
 		return b.Write(p)
 	})
 	info, err := db.Backup(ctxOf(t), slow)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if !info.At.Equal(c.now()) {
 		t.Errorf("made at %v, want %v", info.At, c.now())
 	}
 	path := filepath.Join(t.TempDir(), "backup.db")
-	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, b.Bytes(), 0o600))
 	if err := VerifyFile(path); err != nil {
 		t.Error(err)
 	}
@@ -132,9 +127,7 @@ func TestVerifyFile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "backup.db")
-			if err := os.WriteFile(path, tc.change(bytes.Clone(good)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(path, tc.change(bytes.Clone(good)), 0o600))
 			err := VerifyFile(path)
 			if tc.want == "" && err != nil || tc.want != "" && (!errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), tc.want)) {
 				t.Errorf("got %v, want %q", err, tc.want)
@@ -154,9 +147,7 @@ func restorable(t *testing.T, c *clock) (path string, backup []byte) {
 	acceptOne(t, db, event("e2", 300), "i1")
 	check := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	check(db.Bind(ctx, nil, Binding{Platform: "loop", User: "old", Instance: "i1", Commands: []string{"/add"}}))
 	backup = backupOf(t, db)
@@ -180,9 +171,7 @@ func TestRestore(t *testing.T) { // invariant 4
 	path, backup := restorable(t, c)
 	former := read(t, path)
 	got, err := Restore(path, bytes.NewReader(backup), Options{Now: c.now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	want := Restored{
 		MadeAt: made, Kept: path + ".before-restore-20261121T130000Z", Compared: true, Carried: true,
 		Lost: Content{
@@ -235,22 +224,16 @@ func TestRestoredFileBelongsToTheServer(t *testing.T) {
 			backup := backupOf(t, db)
 			closeChecked(t, db)
 			for _, of := range []string{dir, path} {
-				if err := os.Chown(of, server, server); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.Chown(of, server, server))
 			}
 			if !over {
-				if err := os.Remove(path); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.Remove(path))
 			}
 			if _, err := Restore(path, bytes.NewReader(backup), Options{}); err != nil {
 				t.Fatal(err)
 			}
 			info, err := os.Stat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if owner, ok := info.Sys().(*syscall.Stat_t); !ok || owner.Uid != server || owner.Gid != server {
 				t.Errorf("it belongs to %+v, want %d", info.Sys(), server)
 			}
@@ -265,9 +248,7 @@ func TestRestoreRefuses(t *testing.T) {
 	broken := errors.New("cut off")
 	newer := filepath.Join(t.TempDir(), "newer.db")
 	db := reopen(t, newer, Options{})
-	if err := db.change(ctxOf(t), nil, "test", func(x *tx) error { return x.Put(BucketMeta, []byte(schemaKey), 99) }); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.change(ctxOf(t), nil, "test", func(x *tx) error { return x.Put(BucketMeta, []byte(schemaKey), 99) }))
 	for name, tc := range map[string]struct {
 		r    io.Reader
 		want string
@@ -307,9 +288,7 @@ func TestABucketOfAnotherName(t *testing.T) { // invariant 8
 			return out
 		}
 		t.Run(k.bucket, func(t *testing.T) {
-			if err := os.WriteFile(path, spoilt(before), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(path, spoilt(before), 0o600))
 			if _, err := Restore(path, bytes.NewReader(spoilt(backup)), Options{Now: c.now}); !errors.Is(err, ErrDamaged) {
 				t.Errorf("restore from it: %v", err)
 			}
@@ -339,9 +318,7 @@ func TestRestoreOverNothingAndOverRuins(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "test.db")
 			if tc.content != nil {
-				if err := os.WriteFile(path, tc.content, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(path, tc.content, 0o600))
 			}
 			got, err := Restore(path, bytes.NewReader(backup), Options{Now: c.now})
 			if err != nil || got.Compared || (got.Kept != "") != tc.kept {
@@ -416,9 +393,7 @@ func TestRestoreTellsDeadLetters(t *testing.T) {
 	db := reopen(t, path, Options{Now: c.now})
 	enroll(t, db, "i1")
 	bury := func(id string) {
-		if err := db.Lanes.Bury(ctxOf(t), "i1", acceptOne(t, db, event(id, 300), "i1").Buffers[0], DeadPoison); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Lanes.Bury(ctxOf(t), "i1", acceptOne(t, db, event(id, 300), "i1").Buffers[0], DeadPoison))
 	}
 	bury("e1")
 	made := backupOf(t, db)
@@ -435,9 +410,7 @@ func TestRestoreTellsDeadLetters(t *testing.T) {
 func TestFilesBelongToTheServer(t *testing.T) {
 	owner := func(path string) uint32 {
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return info.Sys().(*syscall.Stat_t).Uid
 	}
 	server := os.Geteuid()
@@ -445,9 +418,7 @@ func TestFilesBelongToTheServer(t *testing.T) {
 	path := filepath.Join(dir, "test.db")
 	if server == 0 { // others can only see that nothing is given away
 		server = 65534
-		if err := os.Chown(dir, server, server); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chown(dir, server, server))
 	}
 	db := reopen(t, path, Options{})
 	enroll(t, db, "i1")

@@ -14,6 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"github.com/hermes-connector/hermes-connector/store/history"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	"pgregory.net/rapid"
 )
 
@@ -37,9 +38,7 @@ func withCapability(t testing.TB, db *DB, id string, i relay.InstanceID, came ti
 	a := acceptFor(event(id, 300), i)
 	a.Items[0].Capability = capabilityOf(id, i, came)
 	out, err := db.Accept(ctxOf(t), a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return out
 }
 
@@ -47,9 +46,7 @@ func withCapability(t testing.TB, db *DB, id string, i relay.InstanceID, came ti
 func capabilitiesOf(t testing.TB, db *DB, i relay.InstanceID) (out []relay.EventID) {
 	t.Helper()
 	all, err := db.Capabilities.Of(ctxOf(t), i)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, c := range all {
 		out = append(out, c.Event)
 	}
@@ -189,9 +186,7 @@ func TestTheOldestCapabilitiesGoOnceForABatch(t *testing.T) {
 			clock.add(time.Second)
 		}
 		out, err := db.Accept(ctxOf(t), a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return out
 	}
 	withCapability(t, db, "kid", "kids", clock.now())
@@ -225,9 +220,7 @@ func TestWhatBecameOfACapabilityRidesAlong(t *testing.T) {
 	get := func(id relay.EventID) capability.Record {
 		t.Helper()
 		c, _, err := db.Capabilities.In(ctx, "home", bot, id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return c
 	}
 	commits := db.Stats().Commits
@@ -272,9 +265,7 @@ func TestACapabilityWaitsForItsEventsVerdict(t *testing.T) {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	us, err := db.Pending.List(ctxOf(t), PendingFilter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var vs []Verdict
 	for _, u := range us {
 		v := Verdict{Number: u.Number, Instance: u.Instance, Delivery: u.Delivery, Frame: frameOf(u.Delivery)}
@@ -388,9 +379,7 @@ func TestCapabilitySimulation(t *testing.T) {
 func (s *capSim) open(t *testing.T) {
 	t.Helper()
 	db, err := Open(s.path, Options{Now: s.clock.now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	s.db = db
 }
 
@@ -412,9 +401,7 @@ func (s *capSim) fill(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 }
 
 // committed takes along what waited.
@@ -482,9 +469,7 @@ func (s *capSim) revoke(t *rapid.T) {
 	}
 	s.have = slices.DeleteFunc(s.have, func(c capability.Record) bool { return c.Instance == i })
 	s.committed()
-	if err := s.db.Enroll(t.Context(), nil, Gateway{ID: relay.GatewayID(i)}, Instance{ID: i, Tenant: relay.DefaultTenant}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.db.Enroll(t.Context(), nil, Gateway{ID: relay.GatewayID(i)}, Instance{ID: i, Tenant: relay.DefaultTenant}))
 }
 
 func (s *capSim) sweep(t *rapid.T) {
@@ -505,9 +490,7 @@ func (s *capSim) crash(t *testing.T) {
 	file := read(t, s.path)
 	closeChecked(t, s.db)
 	clear(s.notes)
-	if err := os.WriteFile(s.path, file, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(s.path, file, 0o600))
 	s.open(t)
 }
 
@@ -521,9 +504,7 @@ func (s *capSim) check(t *rapid.T) {
 			}
 		}
 		all, err := s.db.Capabilities.Of(t.Context(), i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		var got []string
 		for _, c := range all {
 			got = append(got, fmt.Sprint(c.Instance, c.Event, c.Answered))

@@ -15,14 +15,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	bolt "go.etcd.io/bbolt"
 )
 
 func put(t *testing.T, path string, content []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, content, 0o600))
 }
 
 var otherBot = relay.Bot{Platform: "loop", ID: "other"}
@@ -43,16 +42,12 @@ func wentOn(t *testing.T, c *clock) (path string, backup []byte) {
 		a := acceptFor(e, "i1")
 		a.Bot, a.Cursor = b, []byte(id)
 		out, err := db.Accept(ctx, a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return out.Items[0].Buffers[0]
 	}
 	check := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	e1 := say(otherBot, "e1")
 	say(bot, "b0")
@@ -97,9 +92,7 @@ func seenIn(t *testing.T, db *DB, events map[relay.EventID]relay.Bot) map[relay.
 	out := make(map[relay.EventID]bool)
 	for e, b := range events {
 		seen, err := db.Seen.Has(ctxOf(t), b, e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if seen {
 			out[e] = true
 		}
@@ -146,9 +139,7 @@ func TestRestoreDeliversNothingAgain(t *testing.T) { // invariant 7
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 }
 
 // TestRestoreSaysWhatItCouldNotCarry: where it cannot be told what was delivered, a message comes twice
@@ -204,9 +195,7 @@ func TestRestoreOfADamagedBackupCarries(t *testing.T) { // invariant 8
 	at := filepath.Join(t.TempDir(), "backup.db")
 	put(t, at, backup)
 	b, err := openBolt(at, Options{}.withDefaults())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	err = boltfile.Update(b, func(x *bolt.Tx) error {
 		return x.Bucket([]byte(BucketCursors)).Put(botKey(bot), []byte("what a sick disk made of it"))
 	})
@@ -233,9 +222,7 @@ func TestRestoreOverANewerVersions(t *testing.T) {
 	c := newClock()
 	path, backup := wentOn(t, c)
 	b, err := openBolt(path, Options{}.withDefaults())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	err = boltfile.Update(b, func(x *bolt.Tx) error { return setVersion(x, 99) })
 	if err != nil || b.Close() != nil {
 		t.Fatal(err)
@@ -306,9 +293,7 @@ func FuzzCarriedRecords(f *testing.F) {
 	f.Fuzz(func(t *testing.T, waiting, chat, sender []byte) {
 		path := filepath.Join(t.TempDir(), "test.db")
 		db, err := Open(path, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		err = db.change(t.Context(), nil, "test", func(x *tx) error {
 			for b, payload := range map[string][]byte{bucketPending: waiting, BucketMoves: chat, authors.Bucket: sender} {
 				if err := x.PutSealed(b, []byte("k"), boltfile.Seal([]byte("k"), payload)); err != nil {
@@ -321,9 +306,7 @@ func FuzzCarriedRecords(f *testing.F) {
 			t.Fatal(err)
 		}
 		got, err := Restore(path, bytes.NewReader(backup.Bytes()), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		var u struct {
 			Event struct{ ID string }
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -26,25 +27,19 @@ func nowCalled(t *testing.T, db *DB) map[relay.ChatID]relay.ChatID {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return out
 }
 
 func moved(t *testing.T, db *DB, from, to relay.ChatID) {
 	t.Helper()
-	if err := db.MoveChat(ctxOf(t), Move{Platform: "loop", From: from, To: to}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.MoveChat(ctxOf(t), Move{Platform: "loop", From: from, To: to}))
 }
 
 func currentOf(t *testing.T, db *DB, p relay.PlatformID, c relay.ChatID) relay.ChatID {
 	t.Helper()
 	got, err := db.CurrentChat(ctxOf(t), p, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return got
 }
 
@@ -99,9 +94,7 @@ func TestTranslationsOfAnySequence(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 3))
 			db := openTest(t, Options{})
 			enroll(t, db, "i1")
-			if err := db.Bind(ctxOf(t), nil, Binding{Platform: "loop", User: "u1", Instance: "i1", DMChat: "0"}); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, db.Bind(ctxOf(t), nil, Binding{Platform: "loop", User: "u1", Instance: "i1", DMChat: "0"}))
 			names := []relay.ChatID{"0"} // of the one chat, the newest last
 			for range 12 {
 				to := relay.ChatID(strconv.Itoa(rnd.IntN(6)))
@@ -134,22 +127,16 @@ func TestHowLongOldIdsAreTranslated(t *testing.T) {
 		},
 		"a grant": {
 			func(t *testing.T, db *DB) {
-				if err := db.Claim(ctxOf(t), nil, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, db.Claim(ctxOf(t), nil, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}))
 			}, nil,
 			[]bool{true, true, true, false},
 		},
 		"a grant that is released": {
 			func(t *testing.T, db *DB) {
-				if err := db.Claim(ctxOf(t), nil, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, db.Claim(ctxOf(t), nil, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}))
 			},
 			func(t *testing.T, db *DB) {
-				if err := db.Release(ctxOf(t), nil, "i1", "loop", "", "new"); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, db.Release(ctxOf(t), nil, "i1", "loop", "", "new"))
 			},
 			[]bool{false},
 		},
@@ -201,9 +188,7 @@ func TestHowLongOldIdsAreTranslated(t *testing.T) {
 func TestWhatWasSaidJustBeforeTheMove(t *testing.T) {
 	db := openTest(t, Options{})
 	enroll(t, db, "i1", "i2")
-	if err := db.Claim(ctxOf(t), nil, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.Claim(ctxOf(t), nil, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}))
 	moved(t, db, "c1", "new")
 	g, ok, err := First(db.Grants(ctxOf(t), GrantFilter{Covering: &relay.Place{Platform: "loop", Chat: "c1"}}))
 	if err != nil || !ok || g.Instance != "i1" {

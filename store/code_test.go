@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 func TestLinkCodes(t *testing.T) {
@@ -36,9 +38,7 @@ func TestLinkCodes(t *testing.T) {
 			ctx := ctxOf(t)
 			enroll(t, db, "i1")
 			tc.code.Instance, tc.code.ExpiresAt = "i1", c.now().Add(10*time.Minute)
-			if err := db.Codes.Put(ctx, nil, mac, tc.code); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, db.Codes.Put(ctx, nil, mac, tc.code))
 			for _, p := range tc.before {
 				if _, err := db.Codes.Redeem(ctx, nil, mac, p, "dm"); err != nil {
 					t.Fatal(err)
@@ -50,9 +50,7 @@ func TestLinkCodes(t *testing.T) {
 				t.Fatalf("got %v, want %v", err, tc.want)
 			}
 			bs, err := db.Bindings(ctx, BindingFilter{Platform: tc.by.Platform, User: tc.by.User})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if tc.want != nil {
 				if len(bs) != 0 {
 					t.Errorf("refused, and bound: %v", bs)
@@ -71,9 +69,7 @@ func TestLinkCodesAreNotOverwrittenAndBurn(t *testing.T) {
 	ctx := ctxOf(t)
 	enroll(t, db, "i1")
 	c := Code{Kind: LinkCode, Instance: "i1", ExpiresAt: time.Now().Add(time.Hour)}
-	if err := db.Codes.Put(ctx, nil, []byte("m"), c); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.Codes.Put(ctx, nil, []byte("m"), c))
 	if err := db.Codes.Put(ctx, nil, []byte("m"), c); !errors.Is(err, ErrExists) {
 		t.Errorf("the same code twice: %v", err)
 	}
@@ -91,9 +87,7 @@ func TestEnrollmentTokens(t *testing.T) {
 	db := openTest(t, Options{})
 	ctx := ctxOf(t)
 	want := Code{Kind: EnrollCode, Tenant: "home", Gateway: "g", WakeURL: "https://a.example", ExpiresAt: time.Now().UTC()}
-	if err := db.Codes.Put(ctx, nil, []byte("m"), want); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.Codes.Put(ctx, nil, []byte("m"), want))
 	if err := db.Codes.Put(ctx, nil, []byte("m"), want); !errors.Is(err, ErrExists) {
 		t.Errorf("twice: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 func TestManifests(t *testing.T) {
@@ -26,9 +27,7 @@ func TestManifests(t *testing.T) {
 	}
 	set := func(i relay.InstanceID, p relay.PlatformID, names ...string) {
 		t.Helper()
-		if err := db.Commands.Set(ctx, i, p, commands(names...)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Commands.Set(ctx, i, p, commands(names...)))
 	}
 	set("a", "p", "new")
 	set("z", "p", "stop")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/store/files"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	bolt "go.etcd.io/bbolt"
@@ -20,9 +21,7 @@ import (
 func openCopy(t *testing.T, content []byte) *DB {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "copy.db")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, content, 0o600))
 	return reopen(t, path, Options{})
 }
 
@@ -87,9 +86,7 @@ func TestAcknowledgedWritesSurviveACrash(t *testing.T) { // invariant 1
 			t.Error("what was not committed is there")
 		}
 		close(end)
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, <-done)
 	}
 }
 
@@ -140,12 +137,8 @@ func TestStoppedFirstStart(t *testing.T) {
 	dir := t.TempDir()
 	temp := filepath.Join(dir, "test.db.new-1")
 	b, err := bolt.Open(temp, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, b.Close())
 	db := reopen(t, filepath.Join(dir, "test.db"), Options{})
 	enroll(t, db, "i1")
 	if files.Exists(temp) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // advanced hands in a batch of which nothing but the cursor is to be stored.
@@ -25,9 +26,7 @@ func advanced(t *testing.T, db *DB, b relay.Bot, cursor string) {
 func cursorOf(t *testing.T, db *DB, b relay.Bot) string {
 	t.Helper()
 	cursor, err := db.Cursor(ctxOf(t), b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(cursor)
 }
 
@@ -35,9 +34,7 @@ func TestStrangersDoNotMakeTheDiskWork(t *testing.T) { // invariant 9
 	path := filepath.Join(t.TempDir(), "test.db")
 	synctest.Test(t, func(t *testing.T) {
 		db, err := Open(path, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		enroll(t, db, "i1")
 		other := relay.Bot{Platform: "loop", ID: "other"}
 		before, began := db.Stats().Commits, time.Now()
@@ -95,9 +92,7 @@ func TestCursorRidesWithTheNextWrite(t *testing.T) {
 	} {
 		advanced(t, db, bot, n)
 		before := db.Stats().Commits
-		if err := write(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, write())
 		if got := onDisk(); got != n || cursorOf(t, db, bot) != n || db.Stats().Commits != before+1 {
 			t.Errorf("after %d commits the cursor on disk is %q, want %s with the write", db.Stats().Commits-before, got, n)
 		}
@@ -107,9 +102,7 @@ func TestCursorRidesWithTheNextWrite(t *testing.T) {
 		t.Errorf("one worth a write: %v, on disk %s", err, onDisk())
 	}
 	advanced(t, db, bot, "7")
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.Close())
 	if got := cursorOf(t, reopen(t, path, Options{}), bot); got != "7" {
 		t.Errorf("after the stop: cursor %q, want 7", got)
 	}
@@ -197,9 +190,7 @@ func TestCursorsOutliveAFullDisk(t *testing.T) { // invariant 2
 		time.Sleep(2 * cursorTime) // it is due, and cannot be stored
 		d.heals()
 		time.Sleep(2 * 30 * time.Second)
-		if err := acknowledge(ctxOf(t), db, "i1", gone); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, acknowledge(ctxOf(t), db, "i1", gone))
 		copied := openCopy(t, read(t, path))
 		if got := cursorOf(t, copied, bot); got != "7" {
 			t.Errorf("with room again the cursor on disk is %q, want 7", got)

@@ -18,6 +18,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -32,9 +33,7 @@ func spoil(t *testing.T, db *DB, b string, k []byte) {
 		v[len(v)/2] ^= 4
 		return x.PutSealed(b, k, v)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if err := db.PutBlob(ctxOf(t), "after the damage", nil); err != nil { // or an Open would fall back to before it
 		t.Fatal(err)
 	}
@@ -44,7 +43,7 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 	db := openTest(t, Options{})
 	ctx := ctxOf(t)
 	enroll(t, db, "i1")
-	for _, err := range []error{
+	must.Succeed(t,
 		db.Bind(ctx, nil, Binding{Platform: "loop", User: "u1", Instance: "i1"}),
 		db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}),
 		db.Codes.Put(ctx, nil, []byte("mac"), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: time.Now().Add(time.Hour)}),
@@ -55,11 +54,7 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 		second(db.Accept(ctx, Accept{Bot: bot, Cursor: []byte("9")})),
 		db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "c8", Instance: "i1"}),
 		db.MoveChat(ctx, Move{Platform: "loop", From: "c8", To: "c9"}),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	)
 	acceptOne(t, db, event("e1", 300), "i1")
 	chat := relay.Chat{Bot: bot, ID: "c1"}
 	for _, tc := range []struct {
@@ -128,9 +123,7 @@ func TestDamagedEntryIsSetAside(t *testing.T) { // invariants 5 and 8
 			b := acceptOne(t, db, event("e1", 300), "i1").Buffers[0]
 			acceptOne(t, db, event("e2", 300), "i1")
 			spoil(t, db, bucketEntries, keyOf(t, db, "i1", b.Seq))
-			if err := touch(db, b); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, touch(db, b))
 			q, err := db.Lanes.Quarantine(ctxOf(t))
 			if err != nil || len(q) != 1 || !strings.Contains(q[0].Err, b.String()) || !strings.Contains(q[0].Err, "i1") || len(q[0].Raw) < 300 {
 				t.Errorf("%d in quarantine, %v; want the damaged entry, named", len(q), err)
@@ -148,9 +141,7 @@ func TestSweepGoesOnPastDamage(t *testing.T) {
 	ctx := ctxOf(t)
 	enroll(t, db, "i1")
 	for _, mac := range []string{"a", "b", "c"} {
-		if err := db.Codes.Put(ctx, nil, []byte(mac), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: c.now()}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Codes.Put(ctx, nil, []byte(mac), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: c.now()}))
 	}
 	spoil(t, db, bucketCodes, []byte("b"))
 	c.add(2 * day)
@@ -169,24 +160,18 @@ func damagedFile(t *testing.T, b string, k []byte, inKey bool) (path string) {
 	ctx := ctxOf(t)
 	for _, i := range []relay.InstanceID{"i1", "i2"} {
 		g := Gateway{ID: relay.GatewayID(i), Secrets: []GatewaySecret{{ID: "s", Sealed: []byte("s")}}}
-		for _, err := range []error{
+		must.Succeed(t,
 			db.Enroll(ctx, nil, g, Instance{ID: i, Tenant: "family", WakeURL: wakeSecret, Principal: Principal{Policy: relay.AnyOne}}),
 			db.Bind(ctx, nil, Binding{Platform: "loop", User: "u" + relay.UserID(i), Instance: i}),
 			db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "c" + relay.ChatID(i), Instance: i}),
 			second(db.Routes.Set(ctx, nil, i, "loop", []string{"r" + string(i)})),
 			db.PutBlob(ctx, "vault", []byte("wrapped key")),
-		} {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
+		)
 		acceptOne(t, db, event("for "+string(i), 300), i)
 	}
 	closeChecked(t, db)
 	raw, err := openBolt(path, Options{}.withDefaults())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	update := boltfile.Update
 	if string(k) == "digest" { // which that counts anew
 		update = func(b *bolt.DB, fn func(*bolt.Tx) error) error { return b.Update(fn) }
@@ -205,9 +190,7 @@ func damagedFile(t *testing.T, b string, k []byte, inKey bool) (path string) {
 		return bk.Put(k, v)
 	})
 	// Once more, or an Open would fall back to before the damage.
-	if err := errors.Join(err, update(raw, func(*bolt.Tx) error { return nil }), raw.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err, update(raw, func(*bolt.Tx) error { return nil }), raw.Close())
 	return path
 }
 
@@ -243,9 +226,7 @@ func salvaged(t *testing.T, path, names string) (*DB, Restored) {
 	t.Helper()
 	before := read(t, path)
 	got, err := Salvage(path, bytes.NewReader(before), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	all := strings.Join(got.Unread, "\n")
 	if !strings.Contains(all, names) || strings.Contains(all, wakeSecret) {
 		t.Errorf("listed is %q, want %s", all, names)
@@ -381,17 +362,13 @@ func TestAnInstanceNobodyKnowsGoes(t *testing.T) { // invariant 8
 	db := reopen(t, path, Options{})
 	enroll(t, db, "i1", "i2")
 	acceptOne(t, db, event("e1", 300), "i1", "i2")
-	if err := db.Lanes.Bury(ctxOf(t), "i1", acceptOne(t, db, event("e2", 300), "i1").Buffers[0], DeadPoison); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.Lanes.Bury(ctxOf(t), "i1", acceptOne(t, db, event("e2", 300), "i1").Buffers[0], DeadPoison))
 	spoil(t, db, BucketInstances, table.Key("i1"))
 	spoil(t, db, BucketGateways, table.Key("i1"))
 	closeChecked(t, db)
 	refused(t, path, "bucket gateways")
 	db, _ = salvaged(t, path, "instance i1: all of it")
-	if err := db.Enroll(ctxOf(t), nil, Gateway{ID: "i1"}, Instance{ID: "i1", Tenant: "other"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.Enroll(ctxOf(t), nil, Gateway{ID: "i1"}, Instance{ID: "i1", Tenant: "other"}))
 	_, talked, err := First(db.Conversations(ctxOf(t), ConversationFilter{Instance: "i1", Chat: relay.Chat{Bot: bot, ID: "c1"}}))
 	if lane, dead := laneOf(t, db, "i1"), deadOf(t, db, "i1"); lane != "[]" || dead != "[]" || talked || err != nil {
 		t.Errorf("another tenant's instance has the lane %s, the dead letters %s, the conversation %v, %v", lane, dead, talked, err)
@@ -412,9 +389,7 @@ func TestLostRecordsRefuseTheStart(t *testing.T) { // invariant 8
 		x.Changes++
 		return x.Bucket([]byte(bucketEntries)).Delete(entryKey(1, "i1", 1)) // as if a page were gone
 	})
-	if err := errors.Join(err, db.PutBlob(ctxOf(t), "after it", nil), db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err, db.PutBlob(ctxOf(t), "after it", nil), db.Close())
 	refused(t, path, "not those of the newest commit")
 	db, _ = salvaged(t, path, "not those of the newest commit")
 	if got := laneOf(t, db, "i1"); got != "[e2]" {
@@ -428,9 +403,7 @@ func TestSalvageTakesNoRecordForAnother(t *testing.T) {
 	db := reopen(t, path, Options{})
 	enroll(t, db, "i1")
 	withCapability(t, db, "e1", "i1", time.Now())
-	if err := db.Bind(ctxOf(t), nil, Binding{Platform: "loop", User: "u1", Instance: "i1"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.Bind(ctxOf(t), nil, Binding{Platform: "loop", User: "u1", Instance: "i1"}))
 	want := recordsOf(t, db)
 	brought := func(from, to string) func(x *tx) error {
 		return func(x *tx) error {
@@ -445,22 +418,16 @@ func TestSalvageTakesNoRecordForAnother(t *testing.T) {
 		}
 	}
 	for _, to := range []string{BucketTenants, BucketGateways, BucketBindings, BucketGrants, bucketConversations, bucketPending, bucketEntries, bucketDead} {
-		if err := db.change(ctxOf(t), nil, "test", brought(capability.Bucket, to)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.change(ctxOf(t), nil, "test", brought(capability.Bucket, to)))
 	}
 	for _, to := range []string{bucketEntries, media.Bucket, BucketInstances, BucketGateways} { // too short for an entry's key
-		if err := db.change(ctxOf(t), nil, "test", brought(BucketTenants, to)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.change(ctxOf(t), nil, "test", brought(BucketTenants, to)))
 	}
 	if err := db.Close(); err != nil { // its lanes do not agree with what is in them
 		t.Fatal(err)
 	}
 	got, err := Salvage(path, bytes.NewReader(read(t, path)), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, b := range []string{BucketTenants, BucketInstances, BucketGateways, BucketBindings, BucketGrants, bucketConversations, media.Bucket} {
 		if !slices.ContainsFunc(got.Unread, func(line string) bool { return strings.HasPrefix(line, "bucket "+b+",") }) {
 			t.Errorf("nothing is said of bucket %s: %q", b, got.Unread)

@@ -10,6 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 func TestDamagedSeenMarkIsNotBelieved(t *testing.T) { // invariants 7 and 8
@@ -29,9 +30,7 @@ func TestDamagedSeenMarkIsNotBelieved(t *testing.T) { // invariants 7 and 8
 			acceptOne(t, db, event("e1", 300), "i1")
 			acceptOne(t, db, event("e2", 300), "i1")
 			err := db.change(ctx, nil, "test", func(x *tx) error { return spoilMark(x, dedupe.Of(bot, "e1"), change) })
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			db.Seen.Forget()
 			c.add(day)
 			logged.Reset()
@@ -62,11 +61,9 @@ func TestDamagedSeenMarkIsNamedOnceThoughTheOpRunsAgain(t *testing.T) {
 	db := openTest(t, Options{})
 	enroll(t, db, "i1")
 	acceptOne(t, db, event("e1", 300), "i1")
-	if err := db.change(ctxOf(t), nil, "test", func(x *tx) error {
+	must.Succeed(t, db.change(ctxOf(t), nil, "test", func(x *tx) error {
 		return spoilMark(x, dedupe.Of(bot, "e1"), func(m []byte) { m[0] ^= 1 })
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	db.Seen.Forget()
 	release := hold(t, db)
 	done := make(chan ItemOutcome)

@@ -10,24 +10,21 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // laneOf and deadOf are what is stored, as event ids in order.
 func laneOf(t testing.TB, db *DB, i relay.InstanceID) string {
 	t.Helper()
 	es, err := db.Lanes.Entries(ctxOf(t), i, EntryFilter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return ids(es, func(e Entry) relay.EventID { return e.About.ID })
 }
 
 func deadOf(t testing.TB, db *DB, i relay.InstanceID) string {
 	t.Helper()
 	ds, err := db.Lanes.Entries(ctxOf(t), i, EntryFilter{Dead: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return ids(ds, func(d Entry) relay.EventID { return d.About.ID + ":" + relay.EventID(d.Reason) })
 }
 
@@ -47,13 +44,9 @@ func TestAccept(t *testing.T) {
 		},
 		Quarantine: []Quarantined{{Bot: bot, At: c.now(), Err: "odd", Raw: []byte{0xff}}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	lane, err := db.Lanes.State(ctx, "i1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	want := AcceptOutcome{Items: []ItemOutcome{
 		{Buffers: []relay.BufferID{{Epoch: lane.Epoch, Seq: 1}, {}, {}}}, {Duplicate: true}, {Buffers: []relay.BufferID{}},
 	}}
@@ -116,9 +109,7 @@ func TestNextDeliveryGoesThroughTheLaneInOrder(t *testing.T) { // invariant 6
 	var got []string
 	for after := uint64(0); ; {
 		e, ok, err := db.Lanes.Next(ctxOf(t), "i1", after)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if !ok {
 			break
 		}
@@ -158,9 +149,7 @@ func TestDrop(t *testing.T) { // invariant 5
 	if lane, dead := laneOf(t, db, "i1"), deadOf(t, db, "i1"); lane != "[e1]" || dead != "[]" {
 		t.Errorf("lane %s, dead %s", lane, dead)
 	}
-	if err := acknowledge(ctx, db, "i1", bufs[1]); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, acknowledge(ctx, db, "i1", bufs[1]))
 	if id := acceptOne(t, db, event("e9", 100), "i1").Buffers[0]; id.Seq != 4 || id.Epoch != bufs[0].Epoch { // invariant 4
 		t.Errorf("the next id after the lane ran empty is %v", id)
 	}
@@ -288,16 +277,12 @@ func TestReplayAndDropBuffered(t *testing.T) {
 	if n, err := db.Lanes.Replay(ctx, nil, "i1"); n.Moved != 0 || err != nil {
 		t.Errorf("nothing to replay: %v %v", n, err)
 	}
-	if err := db.Lanes.Bury(ctx, "i1", bufs[4], DeadPoison); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.Lanes.Bury(ctx, "i1", bufs[4], DeadPoison))
 	if n, err := db.Lanes.Drop(ctx, nil, "i1", bufs[4], bufs[3]); n != 2 || err != nil {
 		t.Error(n, err)
 	}
 	check("two dropped", "[e1 e0 e2]", "[]")
-	if err := db.Lanes.Bury(ctx, "i1", es[2].Buffer, DeadPoison); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.Lanes.Bury(ctx, "i1", es[2].Buffer, DeadPoison))
 	if n, err := db.Lanes.Drop(ctx, nil, "i1"); n != 1 || err != nil {
 		t.Error(n, err)
 	}
@@ -310,9 +295,7 @@ func TestReplayLeavesWhatIsTooLarge(t *testing.T) {
 	ctx := ctxOf(t)
 	enroll(t, db, "i1")
 	bury := func(id string, why DeadReason) {
-		if err := db.Lanes.Bury(ctx, "i1", acceptOne(t, db, event(id, 300), "i1").Buffers[0], why); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Lanes.Bury(ctx, "i1", acceptOne(t, db, event(id, 300), "i1").Buffers[0], why))
 	}
 	bury("e1", DeadPoison)
 	big := event("e2", 300)
@@ -348,9 +331,7 @@ func TestReplayKeepsToTheLimits(t *testing.T) {
 			t.Errorf("round %d: lane and dead letters %s, want %s", n, got, want)
 		}
 		if n == 0 { // room for one
-			if err := acknowledge(ctxOf(t), db, "i1", third); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, acknowledge(ctxOf(t), db, "i1", third))
 		}
 	}
 }
@@ -432,18 +413,14 @@ func TestSweep(t *testing.T) {
 	}
 	acceptOne(t, db, event("old", 300), "i1")
 	until := c.now().Add(time.Hour)
-	for _, err := range []error{
+	must.Succeed(t,
 		db.Codes.Put(ctx, nil, []byte("m"), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: until}),
 		db.Codes.Put(ctx, nil, []byte("m"), Code{Kind: EnrollCode, ExpiresAt: until}),
 		db.UpdateGateway(ctx, nil, "i1", func(g *Gateway, _ *Instance) error {
 			g.Secrets = append(g.Secrets, GatewaySecret{ID: "out", ExpiresAt: until})
 			return nil
 		}),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	)
 	sweep := func(want Swept) {
 		t.Helper()
 		if got, err := db.Sweep(ctx); err != nil || got != want {
@@ -455,9 +432,7 @@ func TestSweep(t *testing.T) {
 	}
 	secrets := func() (out []string) {
 		g, err := Only(db.Gateways(ctx, "i1"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for _, s := range g.Secrets {
 			out = append(out, s.ID)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 func TestEnrollByToken(t *testing.T) { // invariant 11
@@ -47,9 +48,7 @@ func TestEnrollByToken(t *testing.T) { // invariant 11
 			ctx := ctxOf(t)
 			tenants(t, db)
 			tc.token.ExpiresAt = now.Add(life)
-			if err := db.Codes.Put(ctx, nil, []byte("m"), tc.token); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, db.Codes.Put(ctx, nil, []byte("m"), tc.token))
 			now = now.Add(tc.wait)
 			gateways, err1 := db.Gateways(ctx)
 			tc.inst.Tenant = tc.tenant
@@ -58,9 +57,7 @@ func TestEnrollByToken(t *testing.T) { // invariant 11
 				t.Fatalf("got %v, want %v", err, tc.want)
 			}
 			token, err2 := db.Codes.Get(ctx, EnrollCode, []byte("m"))
-			if err := errors.Join(err1, err2); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err1, err2)
 			if tc.want != nil { // it is as good as it was
 				if after, err := db.Gateways(ctx); err != nil || !cmp.Equal(after, gateways) || !cmp.Equal(token, tc.token) {
 					t.Errorf("refused, and changed: %v %s %s", err, cmp.Diff(gateways, after), cmp.Diff(tc.token, token))
@@ -69,9 +66,7 @@ func TestEnrollByToken(t *testing.T) { // invariant 11
 			}
 			g, err1 := Only(db.Gateways(ctx, tc.gateway))
 			i, err2 := Only(db.Instances(ctx, tc.inst.ID))
-			if err := errors.Join(err1, err2); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err1, err2)
 			if !token.Used || g.Tenant != tc.token.Tenant || g.Instance != tc.inst.ID || i.Tenant != tc.token.Tenant || i.WakeURL != tc.token.WakeURL {
 				t.Errorf("token %+v, gateway %+v, instance %+v", token, g, i)
 			}
@@ -104,9 +99,7 @@ func TestEnrollmentTokenIsUsedOnce(t *testing.T) { // invariant 11
 	ctx := ctxOf(t)
 	for round := range 5 {
 		mac := []byte{byte(round)}
-		if err := db.Codes.Put(ctx, nil, mac, Code{Kind: EnrollCode, Tenant: "a", ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Codes.Put(ctx, nil, mac, Code{Kind: EnrollCode, Tenant: "a", ExpiresAt: time.Now().Add(time.Hour)}))
 		var won atomic.Int32
 		var wg sync.WaitGroup
 		for n := range 64 {
@@ -137,14 +130,10 @@ func TestCrashLeavesATokenUsedAndEnrolledOrNeither(t *testing.T) { // invariants
 	ctx := ctxOf(t)
 	for n := range 30 { // enough that the records lie in pages of their own
 		mac := []byte{byte(n)}
-		if err := db.Codes.Put(ctx, nil, mac, Code{Kind: EnrollCode, Tenant: "a", ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Codes.Put(ctx, nil, mac, Code{Kind: EnrollCode, Tenant: "a", ExpiresAt: time.Now().Add(time.Hour)}))
 		before := read(t, path)
 		g := Gateway{ID: relay.GatewayID(fmt.Sprintf("g%d", n)), DeliveryKey: make([]byte, 300)}
-		if err := db.Enroll(ctx, &audit.Entry{Action: "enroll"}, g, Instance{ID: relay.InstanceID(g.ID)}, mac); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Enroll(ctx, &audit.Entry{Action: "enroll"}, g, Instance{ID: relay.InstanceID(g.ID)}, mac))
 		if n%6 != 5 {
 			continue
 		}
@@ -155,9 +144,7 @@ func TestCrashLeavesATokenUsedAndEnrolledOrNeither(t *testing.T) { // invariants
 			_, err2 := Only(db.Gateways(ctx, g.ID))
 			_, err3 := Only(db.Instances(ctx, relay.InstanceID(g.ID)))
 			rows, err4 := db.Audit.List(ctx, 0)
-			if err := errors.Join(err1, err4); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err1, err4)
 			switch got := []bool{token.Used, err2 == nil, err3 == nil, len(rows) == n+1}; {
 			case slices.Equal(got, []bool{true, true, true, true}):
 				both++
@@ -182,7 +169,7 @@ func TestRevokeInstance(t *testing.T) {
 	ctx := ctxOf(t)
 	enroll(t, db, "i1", "i2")
 	hour := time.Now().Add(time.Hour)
-	for _, err := range []error{
+	must.Succeed(t,
 		db.Enroll(ctx, nil, Gateway{ID: "a"}, Instance{ID: "i1", Tenant: "home"}),
 		db.Enroll(ctx, nil, Gateway{ID: "z", Secrets: []GatewaySecret{{ID: "s"}}}, Instance{ID: "i1", Tenant: "home"}),
 		second(db.Revoke(ctx, nil, "i1", "a")),
@@ -190,11 +177,7 @@ func TestRevokeInstance(t *testing.T) {
 		db.Codes.Put(ctx, nil, []byte("used"), Code{Kind: EnrollCode, Tenant: "home", Instance: "i1", ExpiresAt: hour, Used: true}),
 		db.Codes.Put(ctx, nil, []byte("of i2"), Code{Kind: EnrollCode, Tenant: "home", Instance: "i2", ExpiresAt: hour}),
 		db.Codes.Put(ctx, nil, []byte("unnamed"), Code{Kind: EnrollCode, Tenant: "home", ExpiresAt: hour}),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	)
 	acceptOne(t, db, event("e1", 300), "i1", "i2")
 	revoke := func(want ...relay.GatewayID) {
 		t.Helper()
@@ -224,9 +207,7 @@ func TestRevokeInstance(t *testing.T) {
 			t.Errorf("token %s: %v, want %v", mac, err, want)
 		}
 	}
-	if err := db.Codes.Put(ctx, nil, []byte("late"), Code{Kind: IdentityCode, Tenant: "home", Instance: "i1"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.Codes.Put(ctx, nil, []byte("late"), Code{Kind: IdentityCode, Tenant: "home", Instance: "i1"}))
 	revoke()
 	if _, err := db.Codes.Get(ctx, IdentityCode, []byte("late")); !errors.Is(err, ErrNotFound) {
 		t.Errorf("what was made out to it since: %v, want ErrNotFound", err)

@@ -10,15 +10,14 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // TestADamagedForward: a head that says more than is there makes the entry a damaged one.
 func TestADamagedForward(t *testing.T) {
 	for _, size := range []int{-1, 6} {
 		payload, err := encodeEntry(entryHead{Forward: &forwardHead{Size: size}}, []byte("frame"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if h, frame, err := decodeEntry([]byte("k"), boltfile.Seal([]byte("k"), payload)); err == nil || h.Forward != nil || frame != nil {
 			t.Errorf("size %d: %+v, %q, %v", size, h, frame, err)
 		}
@@ -48,14 +47,10 @@ func TestHeadsComeBack(t *testing.T) {
 			h.Event = &relay.Event{ID: h.About.ID, Bot: h.About.Bot, At: h.About.At, Source: relay.Source{ChatID: h.About.Chat, UserID: h.About.User}}
 		}
 		payload, err := encodeEntry(h, frame)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		head := len(payload) - len(frame)
 		got, behind, err := parseEntry(payload)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if whole && h.Forward == nil {
 			frame = nil
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	"pgregory.net/rapid"
 )
 
@@ -17,9 +18,7 @@ func TestBlobs(t *testing.T) {
 		t.Errorf("absent: %q %v %v", v, ok, err)
 	}
 	for _, want := range []string{"one", "two", ""} {
-		if err := db.PutBlob(ctx, "key", []byte(want)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.PutBlob(ctx, "key", []byte(want)))
 		if v, ok, err := db.Blob(ctx, "key"); string(v) != want || !ok || err != nil {
 			t.Errorf("got %q %v %v, want %q", v, ok, err, want)
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // disk is the descriptor of an open database, in whose place another can be put: /dev/full has no
@@ -35,14 +36,10 @@ func onDisk(t *testing.T, path string, o Options) (*DB, *disk) {
 		return file, err
 	}
 	db, err := Open(path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	fd := int(file.Fd())
 	kept, err := syscall.Dup(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return db, &disk{t, fd, kept}
 }
 
@@ -50,20 +47,14 @@ func onDisk(t *testing.T, path string, o Options) (*DB, *disk) {
 func (d *disk) becomes(name string, flag int) {
 	d.t.Helper()
 	f, err := os.OpenFile(name, flag, 0)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.Succeed(d.t, err)
 	defer f.Close()
-	if err := syscall.Dup3(int(f.Fd()), d.fd, syscall.O_CLOEXEC); err != nil {
-		d.t.Fatal(err)
-	}
+	must.Succeed(d.t, syscall.Dup3(int(f.Fd()), d.fd, syscall.O_CLOEXEC))
 }
 
 func (d *disk) heals() {
 	d.t.Helper()
-	if err := syscall.Dup3(d.real, d.fd, syscall.O_CLOEXEC); err != nil {
-		d.t.Fatal(err)
-	}
+	must.Succeed(d.t, syscall.Dup3(d.real, d.fd, syscall.O_CLOEXEC))
 }
 
 func (d *disk) close() { _ = syscall.Close(d.real) }
@@ -92,17 +83,11 @@ func roomy(t *testing.T, db *DB) {
 	for n := range 30 {
 		out := acceptOne(t, db, event(fmt.Sprintf("room%d", n), 4000), "i1")
 		if n%2 == 0 {
-			if err := acknowledge(ctxOf(t), db, "i1", out.Buffers[0]); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, acknowledge(ctxOf(t), db, "i1", out.Buffers[0]))
 		}
 	}
-	if err := db.PutBlob(ctxOf(t), "big", make([]byte, 400_000)); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.PutBlob(ctxOf(t), "big", nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.PutBlob(ctxOf(t), "big", make([]byte, 400_000)))
+	must.Succeed(t, db.PutBlob(ctxOf(t), "big", nil))
 	if err := db.PutBlob(ctxOf(t), "big", nil); err != nil { // now its pages are free
 		t.Fatal(err)
 	}
@@ -309,14 +294,10 @@ func TestUnreadablePage(t *testing.T) { // invariant 2
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "test.db")
 			db, err := Open(path, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			enroll(t, db, "i1")
 			acceptOne(t, db, event("before", 300), "i1")
-			if err := os.Truncate(path, tc.left); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Truncate(path, tc.left))
 			if err := tc.meet(t, db); !errors.Is(err, ErrFailed) || !errors.Is(err, boltfile.ErrUnread) {
 				t.Errorf("got %v, want ErrFailed, because of boltfile.ErrUnread", err)
 			}

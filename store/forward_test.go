@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // TestAForwardRestsBesideItsEvent: both come back as they were, from the lane, as a dead letter, and after a replay,
@@ -16,9 +17,7 @@ func TestAForwardRestsBesideItsEvent(t *testing.T) {
 	open := func() *DB {
 		t.Helper()
 		db, err := Open(path, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return db
 	}
 	db, ctx := open(), ctxOf(t)
@@ -47,9 +46,7 @@ func TestAForwardRestsBesideItsEvent(t *testing.T) {
 	list := func(db *DB, dead bool) []Entry {
 		t.Helper()
 		es, err := db.Lanes.Entries(ctx, "home", EntryFilter{Dead: dead})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return es
 	}
 	es := list(db, false)
@@ -63,24 +60,18 @@ func TestAForwardRestsBesideItsEvent(t *testing.T) {
 		}
 	}
 	check(db, list(db, false), false)
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.Close())
 	db = open()
 	next, ok, err := db.Lanes.Next(ctx, "home", 0)
 	if err != nil || !ok || next.Deaths != 2 {
 		t.Fatalf("%+v, %v, %v", next, ok, err)
 	}
 	check(db, []Entry{next}, true)
-	if err := db.Lanes.Bury(ctx, "home", next.Buffer, DeadPoison); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.Lanes.Bury(ctx, "home", next.Buffer, DeadPoison))
 	check(db, list(db, true), true)
 	if n, err := db.Lanes.Replay(ctx, nil, "home"); n.Moved != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	check(db, list(db, false)[1:], true)
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.Close())
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 func TestNoteSeen(t *testing.T) {
@@ -17,14 +18,10 @@ func TestNoteSeen(t *testing.T) {
 		i.Asleep = true
 		return nil
 	}
-	if err := db.UpdateInstance(ctx, nil, "i1", sleep); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.UpdateInstance(ctx, nil, "i1", sleep))
 	for _, tc := range []struct{ woken, asleep bool }{{false, true}, {true, false}, {false, false}} {
 		at := time.Now().UTC()
-		if err := db.UpdateGateway(ctx, nil, "i1", CameOrWent(at, tc.woken)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.UpdateGateway(ctx, nil, "i1", CameOrWent(at, tc.woken)))
 		g, err1 := Only(db.Gateways(ctx, "i1"))
 		i, err2 := Only(db.Instances(ctx, "i1"))
 		if err := errors.Join(err1, err2); err != nil || !g.LastSeenAt.Equal(at) || !i.LastSeenAt.Equal(at) || i.Asleep != tc.asleep {
@@ -45,25 +42,17 @@ func TestProvisionedGatewaysAreForgotten(t *testing.T) {
 	for n := range 3 * maxProvisioned {
 		c.add(time.Hour)
 		id := relay.GatewayID(fmt.Sprintf("gw-%02d", n))
-		if err := db.Enroll(ctx, nil, Gateway{ID: id, Provisioned: true}, Instance{ID: "home", Tenant: "home"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Enroll(ctx, nil, Gateway{ID: id, Provisioned: true}, Instance{ID: "home", Tenant: "home"}))
 		if n == 2 {
 			enrolled := Gateway{ID: "other", Provisioned: true}
-			if err := db.Enroll(ctx, nil, enrolled, Instance{ID: "kids", Tenant: "home"}); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, db.Enroll(ctx, nil, enrolled, Instance{ID: "kids", Tenant: "home"}))
 		}
 		if n > 0 { // the first one is in use all the time
-			if err := db.UpdateGateway(ctx, nil, "gw-00", CameOrWent(c.now(), true)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, db.UpdateGateway(ctx, nil, "gw-00", CameOrWent(c.now(), true)))
 		}
 	}
 	all, err := db.Gateways(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	got := make(map[relay.GatewayID]bool)
 	for _, g := range all {
 		got[g.ID] = true
@@ -80,9 +69,7 @@ func TestAProvisionedGatewayStaysThoughTheClockIsBehind(t *testing.T) {
 	db := openTest(t, Options{Now: c.now})
 	come := func(n int) relay.GatewayID {
 		id := relay.GatewayID(fmt.Sprintf("gw-%02d", n))
-		if err := db.Enroll(ctxOf(t), nil, Gateway{ID: id, Provisioned: true}, Instance{ID: "home", Tenant: "home"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Enroll(ctxOf(t), nil, Gateway{ID: id, Provisioned: true}, Instance{ID: "home", Tenant: "home"}))
 		return id
 	}
 	for n := range maxProvisioned {
@@ -112,9 +99,7 @@ func TestInstancesThatMakeThemselves(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if err := come("flat", "more"); !errors.Is(err, ErrTooMany) {
 		t.Errorf("one more: %v, want ErrTooMany", err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/history"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	bolt "go.etcd.io/bbolt"
 	"go.uber.org/goleak"
 )
@@ -79,9 +80,7 @@ func reopen(t testing.TB, path string, o Options) *DB {
 		o.CommitLog = &boltfile.Log{To: l.(*logtest.Log), Term: 1, Top: l.(*logtest.Log).Len()}
 	}
 	db, err := Open(path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { closeChecked(t, db) })
 	return db
 }
@@ -166,9 +165,7 @@ func enroll(t testing.TB, db *DB, names ...relay.InstanceID) {
 	t.Helper()
 	for _, n := range names {
 		g := Gateway{ID: relay.GatewayID(n), Secrets: []GatewaySecret{{ID: "s1", Sealed: []byte("sealed")}}, DeliveryKey: []byte("key")}
-		if err := db.Enroll(ctxOf(t), nil, g, Instance{ID: n, Tenant: relay.DefaultTenant}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Enroll(ctxOf(t), nil, g, Instance{ID: n, Tenant: relay.DefaultTenant}))
 	}
 }
 
@@ -185,9 +182,7 @@ func event(id string, size int) relay.Event {
 func acceptOne(t testing.TB, db *DB, e relay.Event, to ...relay.InstanceID) ItemOutcome {
 	t.Helper()
 	out, err := db.Accept(ctxOf(t), acceptFor(e, to...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return out.Items[0]
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/history"
 	"github.com/hermes-connector/hermes-connector/store/outbox"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -18,9 +19,7 @@ import (
 func told(t *testing.T, db *DB) string {
 	t.Helper()
 	all, err := db.History.List(ctxOf(t), history.Query{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var out []string
 	for _, m := range all {
 		line := fmt.Sprint(m.Of.ID, " ", m.Instance, " ", m.Why)
@@ -45,9 +44,7 @@ func lived(t *testing.T, path string, c *clock) *DB {
 	ctx := ctxOf(t)
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	enroll(t, db, "home", "kids")
 	must(db.Bind(ctx, nil, Binding{Platform: "loop", User: "u1", Instance: "home", DMChat: "c1"}))

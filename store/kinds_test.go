@@ -9,6 +9,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/history"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -29,9 +30,7 @@ func TestMisplacedRecords(t *testing.T) { // invariant 8
 	}
 	closeChecked(t, db)
 	b, err := openBolt(path, Options{}.withDefaults())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer b.Close()
 	err = b.Update(func(x *bolt.Tx) error {
 		e := NewEdit(x)
@@ -56,7 +55,5 @@ func TestMisplacedRecords(t *testing.T) { // invariant 8
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 }

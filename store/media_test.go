@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // withFiles is an event with files of these ids.
@@ -27,9 +28,7 @@ func acceptFiles(t testing.TB, db *DB, id string, to []relay.InstanceID, files .
 	a := acceptFor(withFiles(id, files...), to...)
 	a.Items[0].Whole = true
 	out, err := db.Accept(ctxOf(t), a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return out.Items[0].Buffers
 }
 
@@ -37,9 +36,7 @@ func acceptFiles(t testing.TB, db *DB, id string, to []relay.InstanceID, files .
 func filesOf(t testing.TB, db *DB) (out []string) {
 	t.Helper()
 	all, err := db.Media.List(ctxOf(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, r := range all {
 		s := fmt.Sprintf("%s %s %v %v", r.ID, r.State, r.For, r.Needed)
 		if !r.Freed.IsZero() {
@@ -86,18 +83,14 @@ func TestFilesFollowTheirEntries(t *testing.T) {
 			bs := acceptFiles(t, db, "e1", []relay.InstanceID{"i1", "i2"}, "a", "b")
 			wantFiles(t, db, "stored", "a waiting [i1 i2] [i1 i2]", "b waiting [i1 i2] [i1 i2]")
 			become(t, db, relay.MediaHeld, "a")
-			if err := leave(db, bs[0]); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, leave(db, bs[0]))
 			wantFiles(t, db, name, "a held [i1 i2] [i2]", "b waiting [i1 i2] [i2]")
 			taken := map[string]int{"acknowledged": 1}[name]
 			if n := db.Media.Taken("i1"); n != taken || db.Media.Taken("i2") != 0 {
 				t.Errorf("%d files taken, want %d", n, taken)
 			}
 			become(t, db, relay.MediaGone, "b")
-			if err := db.Lanes.Ack(ctxOf(t), "i2", bs[1]); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, db.Lanes.Ack(ctxOf(t), "i2", bs[1]))
 			wantFiles(t, db, "all gone", "a held [i1 i2] [] freed", "b gone [i1 i2] [] freed")
 			if name != "buried" {
 				return
@@ -137,9 +130,7 @@ func TestFilesOfWhatIsUndecided(t *testing.T) {
 	}
 	wantFiles(t, db, "undecided")
 	us, err := db.Pending.List(ctxOf(t), PendingFilter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var vs []Verdict
 	for n, u := range us {
 		v := Verdict{Number: u.Number, Instance: "i1", Delivery: u.Delivery, Whole: true}
@@ -160,9 +151,7 @@ func TestARevokedInstanceHasNoFiles(t *testing.T) {
 	enroll(t, db, "i1", "i2")
 	acceptFiles(t, db, "e1", []relay.InstanceID{"i1", "i2"}, "a")
 	up := media.Record{Attachment: relay.Attachment{ID: "u"}, For: []relay.InstanceID{"i1"}, State: relay.MediaHeld, Freed: time.Now()}
-	if err := db.Media.Add(ctxOf(t), up); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.Media.Add(ctxOf(t), up))
 	if _, err := db.Revoke(ctxOf(t), nil, "i1", "i1"); err != nil {
 		t.Fatal(err)
 	}
@@ -179,13 +168,11 @@ func TestDamagedFilesAndEntries(t *testing.T) {
 	become(t, db, relay.MediaHeld, "a", "b")
 	spoil := func(db *DB, bucket string, k []byte) {
 		t.Helper()
-		if err := db.change(ctxOf(t), nil, "test", func(x *tx) error {
+		must.Succeed(t, db.change(ctxOf(t), nil, "test", func(x *tx) error {
 			v := bytes.Clone(x.Bucket([]byte(bucket)).Get(k))
 			v[len(v)-1] ^= 1
 			return x.PutSealed(bucket, k, v)
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	spoil(db, media.Bucket, media.Key("a"))
 	spoil(db, bucketEntries, keyOf(t, db, "i1", bs[0].Seq))
@@ -214,29 +201,23 @@ func TestEveryBitOfAFilesRecord(t *testing.T) {
 	acceptFiles(t, db, "e1", []relay.InstanceID{"i1"}, "abcdef0123456789")
 	become(t, db, relay.MediaHeld, "abcdef0123456789")
 	var key, value []byte
-	if err := db.change(ctxOf(t), nil, "test", func(x *tx) error {
+	must.Succeed(t, db.change(ctxOf(t), nil, "test", func(x *tx) error {
 		key = media.Key("abcdef0123456789")
 		value = bytes.Clone(x.Bucket([]byte(media.Bucket)).Get(key))
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	path := db.path
 	closeChecked(t, db)
 	file := read(t, path)
 	for bit := 0; bit < len(value)*8; bit += 37 { // every byte is met
 		b := bytes.ReplaceAll(file, value, flipped(value, bit))
-		if err := os.WriteFile(path, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(path, b, 0o600))
 		x, err := Open(path, Options{})
 		if err != nil {
 			t.Fatalf("bit %d: %v", bit, err)
 		}
 		wantFiles(t, x, fmt.Sprint("bit ", bit), "abcdef0123456789 waiting [i1] [i1]")
-		if err := x.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, x.Close())
 	}
 }
 

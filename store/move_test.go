@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 func TestMoveChat(t *testing.T) {
@@ -16,9 +17,7 @@ func TestMoveChat(t *testing.T) {
 	enroll(t, db, "i1", "i2")
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	must(db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "old", Instance: "i1"}))
 	must(db.Claim(ctx, nil, Grant{Platform: "loop", Scope: "s", Chat: "old", Instance: "i1"}))
@@ -137,14 +136,10 @@ func TestMoveChatFindsEveryBot(t *testing.T) {
 	for _, b := range bots {
 		for _, chat := range []relay.ChatID{"old", "older"} {
 			c := Conversation{Instance: "i1", Bot: relay.Bot{Platform: "loop", ID: b}, Chat: chat}
-			if err := db.Converse(ctx, c); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, db.Converse(ctx, c))
 		}
 	}
-	if err := db.MoveChat(ctx, Move{Platform: "loop", From: "old", To: "new"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.MoveChat(ctx, Move{Platform: "loop", From: "old", To: "new"}))
 	all, err := db.Conversations(ctx, ConversationFilter{})
 	moved := make(map[relay.ChatID]int)
 	for _, c := range all {

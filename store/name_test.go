@@ -8,14 +8,13 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 func enrollNamed(t *testing.T, db *DB, tenant relay.TenantID, ids ...relay.InstanceID) {
 	t.Helper()
 	for _, id := range ids {
-		if err := db.Enroll(ctxOf(t), nil, Gateway{ID: relay.GatewayID(id)}, Instance{ID: id, Tenant: tenant}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Enroll(ctxOf(t), nil, Gateway{ID: relay.GatewayID(id)}, Instance{ID: id, Tenant: tenant}))
 	}
 }
 
@@ -28,9 +27,7 @@ func TestNamesOfPeopleRideWithOtherCommits(t *testing.T) {
 		{Platform: "loop", User: "ann", Instance: "i1", Names: Names{Told: "Ann"}}, {Platform: "loop", User: "anna", Instance: "i1"},
 		{Platform: "loop", User: "ann", Instance: "i2"}, // made later: it has the names of the first
 	} {
-		if err := db.Bind(ctxOf(t), nil, b); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Bind(ctxOf(t), nil, b))
 	}
 	names := func(want ...Names) {
 		t.Helper()
@@ -46,9 +43,7 @@ func TestNamesOfPeopleRideWithOtherCommits(t *testing.T) {
 	}
 	ride := func() { // somebody else's commit
 		t.Helper()
-		if err := db.Claim(ctxOf(t), nil, Grant{Platform: "loop", Chat: relay.ChatID(time.Now().String()), Instance: "i1"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Claim(ctxOf(t), nil, Grant{Platform: "loop", Chat: relay.ChatID(time.Now().String()), Instance: "i1"}))
 	}
 	known := Names{Told: "Ann"}
 	names(known, Names{}, known)
@@ -65,9 +60,7 @@ func TestNamesOfPeopleRideWithOtherCommits(t *testing.T) {
 	ride()
 	known = Names{Told: "Annabel", Handle: "ann_b"}
 	names(known, Names{}, known)
-	if err := db.People.Name(ctxOf(t), nil, ann, "Aunt\n Ann\x1b[2J"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.People.Name(ctxOf(t), nil, ann, "Aunt\n Ann\x1b[2J"))
 	db.People.Heard(ann, known, Names{Told: "A."})
 	ride()
 	known = Names{Told: "A.", Given: "Aunt  Ann[2J"}
@@ -75,9 +68,7 @@ func TestNamesOfPeopleRideWithOtherCommits(t *testing.T) {
 	if known.Shown() != known.Given || (Names{Handle: "x"}).Shown() != "@x" {
 		t.Errorf("shown as %q and %q", known.Shown(), Names{Handle: "x"}.Shown())
 	}
-	if err := db.People.Name(ctxOf(t), nil, ann, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.People.Name(ctxOf(t), nil, ann, ""))
 	known.Given = ""
 	names(known, Names{}, known)
 	if err := db.People.Name(ctxOf(t), nil, Person{Platform: "loop", User: "zoe"}, "x"); !errors.Is(err, ErrNotFound) {
@@ -135,9 +126,7 @@ func TestANameIsOneInstances(t *testing.T) {
 		t.Fatal(err)
 	}
 	rename("f1", "kitchen", nil)
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.Close())
 	db = reopen(t, path, Options{})
 	if i, err := db.Labels.Find(ctxOf(t), "kitchen"); err != nil || i.ID != "f1" {
 		t.Errorf("after a restart kitchen is %+v, %v", i, err)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -27,18 +28,14 @@ func sound(t testing.TB) []byte {
 	for n := range 30 {
 		acceptOne(t, db, event(fmt.Sprintf("e%02d", n), 1000), "i1")
 	}
-	for _, err := range []error{
+	must.Succeed(t,
 		db.Bind(ctxOf(t), nil, Binding{Platform: "loop", User: "u1", Instance: "i1"}),
 		db.Claim(ctxOf(t), nil, Grant{Platform: "loop", Chat: "c9", Instance: "i1"}),
 		db.Codes.Put(ctxOf(t), nil, []byte("mac"), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: time.Now().Add(time.Hour)}),
 		db.Codes.Put(ctxOf(t), nil, []byte("mac"), Code{Kind: EnrollCode, Tenant: "home"}),
 		db.PutBlob(ctxOf(t), "key", []byte("value")),
 		second(db.Accept(ctxOf(t), Accept{Bot: bot, Cursor: []byte("9"), Quarantine: []Quarantined{{Bot: bot, Err: "odd", Raw: []byte("?")}}})),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	)
 	closeChecked(t, db)
 	return read(t, path)
 }
@@ -47,14 +44,10 @@ func TestCreation(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "test.db")
 	leftover := path + ".new-123"
-	if err := os.WriteFile(leftover, []byte("half a database"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(leftover, []byte("half a database"), 0o600))
 	reopen(t, path, Options{})
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if info.Mode() != 0o600 {
 		t.Errorf("mode %v, want 0600", info.Mode())
 	}
@@ -119,12 +112,8 @@ func TestDamagedFilesAreRefused(t *testing.T) { // invariant 8
 	used := usedBytes(t, good)
 	foreign := filepath.Join(t.TempDir(), "foreign.db")
 	b, err := bolt.Open(foreign, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, b.Close())
 	zeroed := func(from, to int) []byte {
 		c := slices.Clone(good)
 		clear(c[from:to])
@@ -147,9 +136,7 @@ func TestDamagedFilesAreRefused(t *testing.T) { // invariant 8
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, "test.db")
-			if err := os.WriteFile(path, content, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(path, content, 0o600))
 			db, err := Open(path, Options{})
 			if err == nil {
 				closeChecked(t, db)
@@ -177,9 +164,7 @@ func usedBytes(t testing.TB, file []byte) int {
 // must be ErrDamaged or an answer.
 func tryFile(t *testing.T, path string, content []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, content, 0o600))
 	db, err := Open(path, Options{})
 	if err != nil {
 		if !errors.Is(err, ErrDamaged) && !strings.Contains(err.Error(), "another version of hermes-connector") {
@@ -263,9 +248,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	db := reopen(t, path, Options{})
 	err := db.change(ctxOf(t), nil, "test", func(x *tx) error { return x.Put(BucketMeta, []byte(schemaKey), 99) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	closeChecked(t, db)
 	before := read(t, path)
 	if _, err := Open(path, Options{}); !errors.Is(err, ErrNewer) || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "another version of hermes-connector") {
@@ -280,14 +263,10 @@ func TestMissingBucketIsDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	closeChecked(t, reopen(t, path, Options{}))
 	b, err := openBolt(path, Options{}.withDefaults())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	err = boltfile.Update(b, func(x *bolt.Tx) error { return x.DeleteBucket([]byte(bucketDead)) })
 	err = errors.Join(err, boltfile.Update(b, func(*bolt.Tx) error { return nil }), b.Close())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if _, err := Open(path, Options{}); !errors.Is(err, ErrDamaged) {
 		t.Errorf("got %v, want ErrDamaged", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // TestAFailedChangeLeavesTheOrder: what is remembered of lanes is what is on disk, also after a change that failed when it
@@ -41,15 +42,11 @@ func TestAFailedChangeLeavesTheOrder(t *testing.T) { // invariants 3 and 6
 	if err := ops[0].Wait(); !errors.Is(err, bad) {
 		t.Fatalf("got %v", err)
 	}
-	if err := ops[1].Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, ops[1].Wait())
 	if got := laneOf(t, db, "i1"); got != "[a c d]" {
 		t.Errorf("after a change that failed: %s", got)
 	}
-	if err := db.change(ctxOf(t), nil, "test", moved); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.change(ctxOf(t), nil, "test", moved))
 	for _, when := range []string{"at once", "after a restart"} {
 		if got := laneOf(t, db, "i1") + laneOf(t, db, "i2"); got != "[d new][xa xb xc xd]" {
 			t.Errorf("%s: %s", when, got)

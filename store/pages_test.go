@@ -12,6 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"github.com/hermes-connector/hermes-connector/store/history"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -26,9 +27,7 @@ func inUse(t *testing.T, bots int) (db *DB, all []relay.Bot, insts []relay.Insta
 		all, insts = append(all, relay.Bot{Platform: "telegram", ID: relay.BotID(fmt.Sprint(7_000_000_000 + int64(n)))}), append(insts, i)
 		enroll(t, db, i)
 		err := db.Bind(ctxOf(t), &audit.Entry{Action: "bind"}, Binding{Platform: "telegram", User: relay.UserID(fmt.Sprint("u", n)), Instance: i})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	return db, all, insts
 }
@@ -63,9 +62,7 @@ func TestAcceptWritesFewPages(t *testing.T) {
 						}
 						return nil
 					})
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.Succeed(t, err)
 				}
 				notes := 0 // records of the history that were made
 				accept := func(size int) (pages int, out ItemOutcome, ran bool) {
@@ -76,9 +73,7 @@ func TestAcceptWritesFewPages(t *testing.T) {
 					recent, older := keysIn(t, db, dedupe.Newest), keysIn(t, db, history.Older)
 					pages = pagesOf(t, db, func() {
 						got, err := db.Accept(ctxOf(t), a)
-						if err != nil {
-							t.Fatal(err)
-						}
+						must.Succeed(t, err)
 						out = got.Items[0]
 					})
 					if filed := keysIn(t, db, history.Older) > older; filed {
@@ -90,9 +85,7 @@ func TestAcceptWritesFewPages(t *testing.T) {
 				drop := func(out ItemOutcome) (pages int) {
 					older := keysIn(t, db, history.Older)
 					pages = pagesOf(t, db, func() {
-						if err := db.Lanes.Ack(ctxOf(t), insts[n%5], out.Buffers[0]); err != nil {
-							t.Fatal(err)
-						}
+						must.Succeed(t, db.Lanes.Ack(ctxOf(t), insts[n%5], out.Buffers[0]))
 					})
 					if keysIn(t, db, history.Older) > older {
 						notes++
@@ -149,9 +142,7 @@ func TestManyBotsSharePages(t *testing.T) {
 				}
 				return nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 		})
 		if t.Logf("%.2f pages for one of %d messages", float64(pages)/n, n); float64(pages) > 0.8*n {
 			t.Errorf("%d pages for %d messages, want no more than 0.8 for each", pages, n)
@@ -167,9 +158,7 @@ func allocated(t *testing.T, db *DB) (n int64) {
 		n = s.TxStats.GetPageAlloc()
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return n
 }
 
@@ -180,8 +169,6 @@ func keysIn(t *testing.T, db *DB, b string) (n int) {
 		n = len(table.KeysUnder(x, b, nil))
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return n
 }

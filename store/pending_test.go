@@ -7,15 +7,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // numbers are the undecided events of the chat c1, by event.
 func undecidedIDs(t *testing.T, db *DB) (ids []relay.EventID) {
 	t.Helper()
 	us, err := db.Pending.List(ctxOf(t), PendingFilter{Chat: relay.Chat{Bot: bot, ID: "c1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, u := range us {
 		ids = append(ids, u.Delivery.About().ID)
 	}
@@ -25,9 +24,7 @@ func undecidedIDs(t *testing.T, db *DB) (ids []relay.EventID) {
 func postponeOne(t *testing.T, db *DB, e relay.Event, i relay.InstanceID) ItemOutcome {
 	t.Helper()
 	out, err := db.Accept(ctxOf(t), Accept{Bot: bot, Items: []AcceptItem{{Delivery: e, Undecided: []relay.InstanceID{i}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return out.Items[0]
 }
 
@@ -54,9 +51,7 @@ func TestUndecidedEvents(t *testing.T) {
 		t.Fatalf("after a restart %q, want %q", got, want)
 	}
 	all, err := db.Pending.List(ctx, PendingFilter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	chat := relay.Chat{Bot: bot, ID: "c1"}
 	deliver := &Recipient{Instance: "home", Conversation: Conversation{ByGrant: true}}
 	vs := []Verdict{
@@ -94,9 +89,7 @@ func TestDecideForARevokedInstance(t *testing.T) {
 	enroll(t, db, "home")
 	postponeOne(t, db, event("e1", 300), "home")
 	all, err := db.Pending.List(ctx, PendingFilter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if _, err := db.Revoke(ctx, nil, "home"); err != nil {
 		t.Fatal(err)
 	}
@@ -113,9 +106,7 @@ func TestUndecidedEventsMoveWithTheirChat(t *testing.T) {
 	enroll(t, db, "home")
 	postponeOne(t, db, event("e1", 300), "home")
 	for range 2 { // the second time there is nothing to move
-		if err := db.MoveChat(ctxOf(t), Move{Platform: bot.Platform, From: "c1", To: "c2"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.MoveChat(ctxOf(t), Move{Platform: bot.Platform, From: "c1", To: "c2"}))
 	}
 	us, err := db.Pending.List(ctxOf(t), PendingFilter{Chat: relay.Chat{Bot: bot, ID: "c2"}})
 	if err != nil || len(us) != 1 || us[0].Delivery.About().Source.ChatID != "c2" || len(undecidedIDs(t, db)) != 0 {
@@ -144,18 +135,14 @@ func TestUnbindTakesWhatWaitsOutOfTheLane(t *testing.T) {
 	db := openTest(t, Options{})
 	enroll(t, db, "home", "kids")
 	for _, i := range []relay.InstanceID{"home", "kids"} {
-		if err := db.Bind(ctx, nil, Binding{Platform: bot.Platform, User: "u1", Instance: i}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Bind(ctx, nil, Binding{Platform: bot.Platform, User: "u1", Instance: i}))
 	}
 	acceptOne(t, db, event("e1", 300), "home", "kids")
 	other, elsewhere := event("e2", 300), event("e3", 300)
 	other.Source.UserID, elsewhere.Bot.Platform = "u2", "other"
 	acceptOne(t, db, other, "home")
 	acceptOne(t, db, elsewhere, "home")
-	if err := db.Unbind(ctx, nil, "home", bot.Platform, "u1"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.Unbind(ctx, nil, "home", bot.Platform, "u1"))
 	dead, err := db.Lanes.Entries(ctx, "home", EntryFilter{Dead: true})
 	if err != nil || len(dead) != 1 || dead[0].About.ID != "e1" || dead[0].Reason != DeadUnbound {
 		t.Errorf("dead letters %+v, %v", dead, err)
@@ -176,9 +163,7 @@ func TestAForwardMayBeUndecided(t *testing.T) {
 	if _, err := db.Accept(ctx, Accept{Bot: bot, Items: []AcceptItem{{Delivery: f, Undecided: []relay.InstanceID{"home"}}}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.MoveChat(ctx, Move{Platform: bot.Platform, From: "c1", To: "c2"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.MoveChat(ctx, Move{Platform: bot.Platform, From: "c1", To: "c2"}))
 	f.Event.Source.ChatID = "c2"
 	us, err := db.Pending.List(ctx, PendingFilter{Chat: relay.Chat{Bot: bot, ID: "c2"}})
 	if err != nil || len(us) != 1 || !cmp.Equal(us[0].Delivery, relay.Delivery(f)) {

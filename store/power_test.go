@@ -20,6 +20,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/rekey"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // A power cut leaves what was synced and any part of what was not. A commit is synced once, when its pages and
@@ -104,9 +105,7 @@ func busy(t *testing.T) (steps []step, l *logtest.Log) {
 	if has := recordsOf(t, db); len(has[capability.Bucket]) < 10 || !strings.Contains(fmt.Sprint(has[capability.Bucket]), `"answered":true`) {
 		t.Fatalf("%d capabilities, none of them answered", len(has[capability.Bucket]))
 	}
-	if err := occupied(recordsOf(t, db)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, occupied(recordsOf(t, db)))
 	sizes := make(map[int]bool)
 	for _, s := range steps {
 		sizes[len(s.updated)] = true
@@ -129,13 +128,9 @@ func complemented(_, _ string, sealed []byte) ([]byte, error) {
 // afterCut opens what a power cut left, and returns all that is in it. goOn: and writes to it, and checks it.
 func afterCut(t *testing.T, path string, file []byte, goOn bool) (has map[string]map[string]string, fellBack bool) {
 	t.Helper()
-	if err := os.WriteFile(path, file, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, file, 0o600))
 	db, err := Open(path, Options{MaxSize: 8 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	has, fellBack = recordsOf(t, db), db.Stats().FellBack
 	if n := db.Stats().Damaged; n > 0 {
 		t.Errorf("%d damaged", n)
@@ -159,14 +154,10 @@ func afterCut(t *testing.T, path string, file []byte, goOn bool) (has map[string
 // afterCutWithLog has what a power cut left catch up with a log whose newest entry is top: it is what the log replays to.
 func afterCutWithLog(t *testing.T, path string, file []byte, l *logtest.Log, top uint64) {
 	t.Helper()
-	if err := os.WriteFile(path, file, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, file, 0o600))
 	o := Options{MaxSize: 8 << 20}.File()
 	at, err := l.To(top).CatchUp(path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if at.N > top { // it has a commit that nobody was told of and no other node will have: it is filled anew
 		return
 	}
@@ -267,12 +258,8 @@ func TestLostPages(t *testing.T) { // invariant 8
 	var steps []confirmed
 	for n := range 12 { // as many as before, of the same size
 		e, _, err := db.Lanes.Next(ctxOf(t), "i1", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := acknowledge(ctxOf(t), db, "i1", e.Buffer); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
+		must.Succeed(t, acknowledge(ctxOf(t), db, "i1", e.Buffer))
 		between := laneOf(t, db, "i1")
 		acceptOne(t, db, event(fmt.Sprintf("f%02d", n), 900), "i1")
 		steps = append(steps, confirmed{read(t, path), between, laneOf(t, db, "i1")})
@@ -281,9 +268,7 @@ func TestLostPages(t *testing.T) { // invariant 8
 	for n := range len(steps) - 1 {
 		updated := steps[n+1]
 		eachLostPage(t, steps[n].file, updated.file, func(p int, file []byte) {
-			if err := os.WriteFile(at, file, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(at, file, 0o600))
 			db, err := Open(at, Options{})
 			if err != nil {
 				noticed++
@@ -330,9 +315,7 @@ func TestLostPagesOfAnyBucket(t *testing.T) { // invariant 8
 	bind := func(n int, dm relay.ChatID) {
 		t.Helper()
 		b := Binding{Platform: "loop", User: relay.UserID(fmt.Sprintf("u%03d", n)), Instance: "i1", DMChat: dm, BoundAt: time.Unix(1, 0)}
-		if err := db.Bind(ctxOf(t), nil, b); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Bind(ctxOf(t), nil, b))
 	}
 	for n := range 100 {
 		bind(n, "chat000")
@@ -345,9 +328,7 @@ func TestLostPagesOfAnyBucket(t *testing.T) { // invariant 8
 	at, silent, noticed := filepath.Join(t.TempDir(), "test.db"), 0, 0
 	for n := range len(files) - 1 {
 		eachLostPage(t, files[n], files[n+1], func(p int, file []byte) {
-			if err := os.WriteFile(at, file, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(at, file, 0o600))
 			if VerifyFile(at) != nil {
 				noticed++
 			}
@@ -389,9 +370,7 @@ func TestPowerCutAtTheFirstStart(t *testing.T) {
 			}
 		}
 		path := filepath.Join(dir, "test.db")
-		if err := os.WriteFile(path+".new-1", file, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(path+".new-1", file, 0o600))
 		db, err := Open(path, Options{})
 		if err != nil {
 			t.Fatalf("state %d: %v", n, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 var promptBot = relay.Bot{Platform: "telegram", ID: "1"}
@@ -28,9 +29,7 @@ func TestPromptsOnDisk(t *testing.T) {
 	db := reopen(t, path, o)
 	ctx := t.Context()
 	for _, i := range []relay.InstanceID{"home", "kids"} {
-		if err := db.Enroll(ctx, nil, Gateway{ID: relay.GatewayID(i)}, Instance{ID: i, Tenant: "t"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Enroll(ctx, nil, Gateway{ID: relay.GatewayID(i)}, Instance{ID: i, Tenant: "t"}))
 	}
 	add := func(r prompt.Record) {
 		t.Helper()
@@ -41,9 +40,7 @@ func TestPromptsOnDisk(t *testing.T) {
 	in := func(chat relay.ChatID) (out []string) {
 		t.Helper()
 		all, err := db.Prompts.In(ctx, relay.Chat{Bot: promptBot, ID: chat})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for _, r := range all {
 			out = append(out, fmt.Sprint(r.Instance, "/", r.ID))
 		}

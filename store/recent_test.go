@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -53,7 +54,7 @@ func TestWhatWasReadLastIsWhatStands(t *testing.T) {
 		})
 	}()
 	<-began
-	if err := db.change(ctx, nil, "test", func(x *tx) error {
+	must.Succeed(t, db.change(ctx, nil, "test", func(x *tx) error {
 		if all, err := x.recents.conversation(x.Tx, conversationOf{"i1", chat}); err != nil || len(all) > 0 {
 			t.Errorf("before it is made: %v, %v", all, err)
 		}
@@ -64,13 +65,9 @@ func TestWhatWasReadLastIsWhatStands(t *testing.T) {
 			t.Errorf("in the transaction that makes it: %v, %v; want one", all, err)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	close(goes)
-	if err := <-read; err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, <-read)
 	bound("after one that is stored", 1)
 	all, err := db.Conversations(ctx, ConversationFilter{Instance: "i1", Chat: chat})
 	if err != nil || len(all) != 1 || all[0].By != "ann" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 func TestEnroll(t *testing.T) {
@@ -18,9 +19,7 @@ func TestEnroll(t *testing.T) {
 	gw := func(id relay.GatewayID) Gateway {
 		return Gateway{ID: id, Secrets: []GatewaySecret{{ID: "s", Sealed: []byte{1}, CreatedAt: c.now()}}, DeliveryKey: []byte{2}}
 	}
-	if err := db.Enroll(ctx, nil, gw("g1"), Instance{ID: "i1", Tenant: "home", WakeURL: "https://a.example"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.Enroll(ctx, nil, gw("g1"), Instance{ID: "i1", Tenant: "home", WakeURL: "https://a.example"}))
 	want := gw("g1")
 	want.Instance, want.Tenant, want.CreatedAt = "i1", "home", c.now()
 	if got, err := Only(db.Gateways(ctx, "g1")); err != nil || !cmp.Equal(got, want) {
@@ -60,13 +59,11 @@ func TestUpdate(t *testing.T) {
 	db := openTest(t, Options{})
 	ctx := ctxOf(t)
 	enroll(t, db, "i1")
-	if err := db.UpdateGateway(ctx, nil, "i1", func(g *Gateway, _ *Instance) error {
+	must.Succeed(t, db.UpdateGateway(ctx, nil, "i1", func(g *Gateway, _ *Instance) error {
 		g.Secrets = append(g.Secrets, GatewaySecret{ID: "s2"})
 		g.ID, g.Instance, g.Tenant = "x", "y", "z"
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	g, err := Only(db.Gateways(ctx, "i1"))
 	if err != nil || len(g.Secrets) != 2 || g.Instance != "i1" || g.Tenant != "home" {
 		t.Errorf("gateway %+v, %v; want a second secret and nothing else changed", g, err)
@@ -75,9 +72,7 @@ func TestUpdate(t *testing.T) {
 	if err := db.UpdateInstance(ctx, nil, "i1", func(i *Instance) error { i.WakeURL = "x"; return no }); !errors.Is(err, no) {
 		t.Errorf("got %v, want the callback's error", err)
 	}
-	if err := db.UpdateInstance(ctx, nil, "i1", func(i *Instance) error { i.ID, i.Tenant, i.Asleep = "x", "y", true; return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.UpdateInstance(ctx, nil, "i1", func(i *Instance) error { i.ID, i.Tenant, i.Asleep = "x", "y", true; return nil }))
 	if i, err := Only(db.Instances(ctx, "i1")); err != nil || !i.Asleep || i.WakeURL != "" || i.Tenant != "home" {
 		t.Errorf("instance %+v, %v", i, err)
 	}
@@ -97,27 +92,19 @@ func TestRevokeTakesEverythingAway(t *testing.T) {
 	db := openTest(t, Options{})
 	ctx := ctxOf(t)
 	enroll(t, db, "i1", "i2")
-	if err := db.Enroll(ctx, nil, Gateway{ID: "other"}, Instance{ID: "i1", Tenant: "home"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.Enroll(ctx, nil, Gateway{ID: "other"}, Instance{ID: "i1", Tenant: "home"}))
 	for _, i := range []relay.InstanceID{"i1", "i2"} {
-		for _, err := range []error{
+		must.Succeed(t,
 			db.Bind(ctx, nil, Binding{Platform: "loop", User: "u1", Instance: i}),
 			db.Claim(ctx, nil, Grant{Platform: "loop", Chat: relay.ChatID("of " + i), Instance: i}),
 			db.Codes.Put(ctx, nil, []byte("mac "+i), Code{Kind: LinkCode, Instance: i, ExpiresAt: time.Now().Add(time.Hour)}),
 			db.Codes.Put(ctx, nil, []byte("mac "+i), Code{Kind: IdentityCode, Tenant: relay.DefaultTenant, Instance: i}),
 			second(db.Routes.Set(ctx, nil, i, "loop", []string{"shared"})),
-		} {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
+		)
 	}
 	acceptOne(t, db, event("e1", 300), "i1", "i2")
 	before, err := db.Lanes.State(ctx, "i1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 
 	if _, err := db.Revoke(ctx, nil, "i2", "other"); !errors.Is(err, ErrNotFound) {
 		t.Fatalf("a gateway of another instance: %v, want ErrNotFound", err)
@@ -143,9 +130,7 @@ func TestRevokeTakesEverythingAway(t *testing.T) {
 		gs, err2 := db.Grants(ctx, GrantFilter{Instance: i})
 		cs, err3 := db.Conversations(ctx, ConversationFilter{Instance: i})
 		es, err4 := db.Lanes.Entries(ctx, i, EntryFilter{})
-		if err := errors.Join(err1, err2, err3, err4); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err1, err2, err3, err4)
 		return [4]int{len(bs), len(gs), len(cs), len(es)}
 	}
 	if got := counts("i1"); got != [4]int{} {
@@ -191,9 +176,7 @@ func TestRevokeTakesEverythingAway(t *testing.T) {
 	}
 
 	// Enrolled again: a new life.
-	if err := db.Enroll(ctx, nil, Gateway{ID: "i1"}, Instance{ID: "i1", Tenant: "home", WakeURL: "https://new.example"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.Enroll(ctx, nil, Gateway{ID: "i1"}, Instance{ID: "i1", Tenant: "home", WakeURL: "https://new.example"}))
 	if i, err := Only(db.Instances(ctx, "i1")); err != nil || i.WakeURL != "https://new.example" {
 		t.Errorf("instance %+v, %v", i, err)
 	}
@@ -220,9 +203,7 @@ func TestBindings(t *testing.T) {
 	bound := c.now()
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	must(db.Bind(ctx, nil, Binding{Platform: "loop", User: "u1", Instance: "i2", Tenant: "spoofed", DMDefault: true}))
 	c.add(time.Minute)
@@ -271,9 +252,7 @@ func TestBindingsForCommands(t *testing.T) {
 	all := func() (out []string) {
 		t.Helper()
 		bs, err := db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u1"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for _, b := range bs {
 			out = append(out, fmt.Sprintf("%s%v%t", b.Instance, b.Commands, b.DMDefault))
 		}
@@ -287,9 +266,7 @@ func TestBindingsForCommands(t *testing.T) {
 	}
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	must(bind("i1", "u1", "/add", "/backup"))
 	must(bind("i2", "u1"))
@@ -346,9 +323,7 @@ func TestClaim(t *testing.T) {
 			db := openTest(t, Options{})
 			enroll(t, db, "i1", "i2")
 			for _, h := range tc.held {
-				if err := db.Claim(ctxOf(t), nil, Grant{Platform: "p", Scope: h.scope, Chat: h.chat, Instance: h.inst}); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, db.Claim(ctxOf(t), nil, Grant{Platform: "p", Scope: h.scope, Chat: h.chat, Instance: h.inst}))
 			}
 			err := db.Claim(ctxOf(t), nil, Grant{Platform: "p", Scope: tc.ask.scope, Chat: tc.ask.chat, Instance: tc.ask.inst})
 			if !errors.Is(err, tc.want) || tc.want == nil && err != nil {
@@ -371,9 +346,7 @@ func TestGrants(t *testing.T) {
 		{Platform: "p", Chat: "c", Instance: "i1"},
 		{Platform: "q", Chat: "c", Instance: "i1"},
 	} {
-		if err := db.Claim(ctx, nil, g); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Claim(ctx, nil, g))
 	}
 	for name, tc := range map[string]struct {
 		place relay.Place
@@ -397,9 +370,7 @@ func TestGrants(t *testing.T) {
 	}
 	instances := func(gs []Grant, err error) []relay.InstanceID {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		var out []relay.InstanceID
 		for _, g := range gs {
 			if g.Tenant != "home" || g.GrantedAt.IsZero() {

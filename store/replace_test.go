@@ -12,15 +12,14 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/files"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // filesIn are the names in the folder of path.
 func filesIn(t *testing.T, path string) (out []string) {
 	t.Helper()
 	files, err := os.ReadDir(filepath.Dir(path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, f := range files {
 		out = append(out, f.Name())
 	}
@@ -62,9 +61,7 @@ func TestBrokenMetaPage(t *testing.T) { // invariant 8
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "test.db")
-			if err := os.WriteFile(path, tc.file, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(path, tc.file, 0o600))
 			var text bytes.Buffer
 			db := reopen(t, path, Options{Now: newClock().now, Log: slog.New(slog.NewTextHandler(&text, nil))})
 			if got := laneOf(t, db, "i1"); got != tc.want {
@@ -114,9 +111,7 @@ func bloatedFile(t *testing.T) (path, lane string) {
 		all = append(all, out.Buffers...)
 	}
 	for _, b := range all[:97] {
-		if err := acknowledge(ctxOf(t), db, "i1", b); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, acknowledge(ctxOf(t), db, "i1", b))
 	}
 	acceptOne(t, db, event("small", 300), "i2")
 	lane = laneOf(t, db, "i1") + laneOf(t, db, "i2")
@@ -127,9 +122,7 @@ func bloatedFile(t *testing.T) (path, lane string) {
 func sizeOf(t *testing.T, path string) int64 {
 	t.Helper()
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return info.Size()
 }
 
@@ -143,9 +136,7 @@ func TestCompaction(t *testing.T) { // invariant 13
 	}
 	// A compaction that was killed left its copy, whole or not.
 	for n, leftover := range [][]byte{nil, read(t, path)[:100_000], read(t, path)} {
-		if err := os.WriteFile(fmt.Sprintf("%s.new-%d", path, n), leftover, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(fmt.Sprintf("%s.new-%d", path, n), leftover, 0o600))
 	}
 	db := reopen(t, path, Options{Compact: true})
 	if got := laneOf(t, db, "i1") + laneOf(t, db, "i2"); got != lane {
@@ -183,13 +174,9 @@ func TestSizeStaysFlat(t *testing.T) {
 			a.Items = append(a.Items, acceptFor(event(fmt.Sprintf("%d-%d-%d", db.Stats().Commits, size, e), size), "i1").Items...)
 		}
 		out, err := db.Accept(ctxOf(t), a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for _, i := range out.Items {
-			if err := acknowledge(ctxOf(t), db, "i1", i.Buffers[0]); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, acknowledge(ctxOf(t), db, "i1", i.Buffers[0]))
 		}
 	}
 	for range 2 {

@@ -15,6 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/rekey"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
@@ -28,9 +29,7 @@ func vaultsOf(t *testing.T, path string, names ...relay.InstanceID) (db *DB, for
 		for _, s := range []string{"s1", "s2"} {
 			g.Secrets = append(g.Secrets, GatewaySecret{ID: s, Sealed: former.Seal("gateways", string(n)+"/"+s, words(n))})
 		}
-		if err := db.Enroll(ctxOf(t), nil, g, Instance{ID: n, Tenant: "t"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Enroll(ctxOf(t), nil, g, Instance{ID: n, Tenant: "t"}))
 		a := acceptFor(event("event of "+string(n), 300), n)
 		c := capabilityOf("event of "+string(n), n, time.Now())
 		bucket, key := c.Place()
@@ -40,9 +39,7 @@ func vaultsOf(t *testing.T, path string, names ...relay.InstanceID) (db *DB, for
 			t.Fatal(err)
 		}
 	}
-	if err := db.PutBlob(ctxOf(t), "vault", []byte("former")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.PutBlob(ctxOf(t), "vault", []byte("former")))
 	return db, former, next
 }
 
@@ -70,9 +67,7 @@ func resealer(former, next *vault.Vault) rekey.Sealer {
 func sealedBy(t *testing.T, db *DB, former, next *vault.Vault) string {
 	t.Helper()
 	blob, _, err := db.Blob(ctxOf(t), "vault")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	v := map[string]*vault.Vault{"former": former, "next": next}[string(blob)]
 	all, err := db.Gateways(ctxOf(t))
 	if err != nil || v == nil {
@@ -151,9 +146,7 @@ func TestResealIsRefusedByName(t *testing.T) {
 		g.Secrets[1].Sealed[40] ^= 1
 		return nil
 	}
-	if err := db.UpdateGateway(ctxOf(t), nil, "i2", spoil); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.UpdateGateway(ctxOf(t), nil, "i2", spoil))
 	_, err := db.Reseal(ctxOf(t), "vault", []byte("next"), resealer(former, next), sealedKinds()...)
 	if !errors.Is(err, vault.ErrUnseal) || !strings.Contains(fmt.Sprint(err), "i2/s2") {
 		t.Errorf("Reseal: %v, want the record named", err)
@@ -190,9 +183,7 @@ func TestResealForgets(t *testing.T) {
 			}
 			gone := [][]byte{[]byte("former")}
 			all, err := db.Gateways(ctxOf(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			for _, g := range all {
 				for _, v := range gatewayValues(&g) {
 					if kinds != nil {
@@ -214,9 +205,7 @@ func TestResealForgets(t *testing.T) {
 			if sealedBy(t, other, former, next) != "next" {
 				t.Error("what was sealed anew is not there")
 			}
-			if err := other.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, other.Close())
 			if third := reopen(t, other.path, Options{}); third.Stats().Squeezed || third.Stats().Leftover {
 				t.Error("it is done a second time")
 			}
@@ -231,27 +220,19 @@ func TestALeftoverIsRemembered(t *testing.T) {
 	if _, err := db.Reseal(ctxOf(t), "vault", []byte("next"), resealer(former, next), sealedKinds()...); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.Close())
 	// No copy can be made beside a file whose name leaves no room for a longer one.
 	long := filepath.Join(filepath.Dir(path), strings.Repeat("n", 250))
-	if err := os.Rename(path, long); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Rename(path, long))
 	for range 2 {
 		var log bytes.Buffer
 		db := reopen(t, long, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 		if st := db.Stats(); !st.Leftover || st.Squeezed || !strings.Contains(log.String(), "the next start tries again") {
 			t.Errorf("%+v, log %s", st, &log)
 		}
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Close())
 	}
-	if err := os.Rename(long, path); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Rename(long, path))
 	if st := reopen(t, path, Options{}).Stats(); st.Leftover || !st.Squeezed {
 		t.Errorf("with room again: %+v", st)
 	}

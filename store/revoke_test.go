@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/store/table"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // Damage to somebody else's record, or to one of its own, does not keep a gateway alive.
@@ -14,7 +15,7 @@ func TestRevocationPassesOverDamage(t *testing.T) {
 	ctx := ctxOf(t)
 	enroll(t, db, "i1", "i2", "i3")
 	later := time.Now().Add(time.Hour)
-	for _, err := range []error{
+	must.Succeed(t,
 		db.Bind(ctx, nil, Binding{Platform: "loop", User: "u1", Instance: "i1"}),
 		db.Bind(ctx, nil, Binding{Platform: "loop", User: "u2", Instance: "i1"}),
 		db.Bind(ctx, nil, Binding{Platform: "loop", User: "u1", Instance: "i2"}),
@@ -23,11 +24,7 @@ func TestRevocationPassesOverDamage(t *testing.T) {
 		db.Codes.Put(ctx, nil, []byte("mac"), Code{Kind: LinkCode, Instance: "i2", ExpiresAt: later}),
 		db.Codes.Put(ctx, nil, []byte("mac"), Code{Kind: EnrollCode, Instance: "i2"}),
 		db.Codes.Put(ctx, nil, []byte("mac"), Code{Kind: IdentityCode, Tenant: "home", Instance: "i2"}),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	)
 	spoil(t, db, BucketBindings, bindingKey("loop", "u1", "i1"))
 	spoil(t, db, table.Index, table.IndexKey(BucketBindings, "instance", "i1", "loop", "u2"))
 	spoil(t, db, BucketGrants, grantKey("loop", "", "c2"))
@@ -62,18 +59,14 @@ func TestDamagedBindingsAndGrantsAreLeftBehind(t *testing.T) { // invariant 8
 	db := reopen(t, path, Options{})
 	ctx := ctxOf(t)
 	enroll(t, db, "i1")
-	for _, err := range []error{
+	must.Succeed(t,
 		db.Bind(ctx, nil, Binding{Platform: "loop", User: "u1", Instance: "i1"}),
 		db.Bind(ctx, nil, Binding{Platform: "loop", User: "u2", Instance: "i1"}),
 		db.Bind(ctx, nil, Binding{Platform: "loop", User: "u3", Instance: "i1"}),
 		db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}),
 		db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "c2", Instance: "i1"}),
 		second(db.Routes.Set(ctx, nil, "i1", "loop", []string{"k1", "k2"})),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	)
 	spoil(t, db, BucketBindings, bindingKey("loop", "u1", "i1"))
 	spoil(t, db, table.Index, table.IndexKey(BucketBindings, "instance", "i1", "loop", "u2"))
 	spoil(t, db, BucketGrants, grantKey("loop", "", "c1"))

@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/outbox"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // sameFile reports whether the record of a file says what it said before, apart from who needs it: that follows the
@@ -23,9 +24,7 @@ func sameFile(t *testing.T, k, is, was string, salvaged map[string]map[string]st
 		return false
 	}
 	b, err := table.Decode[media.Record]([]byte(k), []byte(was))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, r := range []*media.Record{&a, &b} {
 		r.Needed, r.Freed = nil, time.Time{}
 	}

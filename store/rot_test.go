@@ -26,6 +26,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -65,16 +66,12 @@ func realistic(t *testing.T) []byte {
 		if err == nil && n%3 == 0 {
 			err = acknowledge(ctx, db, "i2", out.Items[0].Buffers[1])
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	soon := time.Now().Add(time.Hour)
 	check := func(errs ...error) {
 		t.Helper()
-		if err := errors.Join(errs...); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, errs...)
 	}
 	for n := range 40 {
 		name := fmt.Sprintf("%04d", n)
@@ -123,9 +120,7 @@ func recordsOf(t *testing.T, db *DB) (out map[string]map[string]string) {
 		out, err = recordsIn(x)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return out
 }
 
@@ -133,9 +128,7 @@ func recordsOf(t *testing.T, db *DB) (out map[string]map[string]string) {
 // became of it in a word.
 func rot(t *testing.T, path string, content []byte, want map[string]map[string]string) string {
 	t.Helper()
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, content, 0o600))
 	var text strings.Builder
 	db, err := Open(path, Options{Log: slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelError}))})
 	if err != nil {
@@ -284,21 +277,15 @@ func TestBitRot(t *testing.T) { // invariants 5 and 8
 	good := realistic(t)
 	used := usedBytes(t, good)
 	path := filepath.Join(t.TempDir(), "test.db")
-	if err := os.WriteFile(path, good, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, good, 0o600))
 	b, err := openBolt(path, Options{}.withDefaults())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var want map[string]map[string]string
 	err = b.View(func(x *bolt.Tx) (err error) {
 		want, err = recordsIn(x)
 		return err
 	})
-	if err := errors.Join(err, b.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err, b.Close())
 	type spoilt struct {
 		what    string
 		content func() []byte
@@ -371,9 +358,7 @@ func TestSmallBucketWithANumber(t *testing.T) { // invariant 8
 		entries = uint64(x.Bucket([]byte(bucketEntries)).Root())
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	closeChecked(t, db)
 	file := read(t, path)
 	for at := 0; ; { // in every copy, of which one is in use
@@ -384,9 +369,7 @@ func TestSmallBucketWithANumber(t *testing.T) { // invariant 8
 		at += next + len(bucketQuarantine)
 		binary.NativeEndian.PutUint64(file[at+bucketHeader:], entries)
 	}
-	if err := os.WriteFile(path, file, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, file, 0o600))
 	db, err = Open(path, Options{})
 	if err == nil {
 		_ = db.Close()

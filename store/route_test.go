@@ -10,24 +10,21 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // tenants enrolls a1 and a2 of tenant a, and b1 of tenant b.
 func tenants(t *testing.T, db *DB) {
 	t.Helper()
 	for _, i := range []Instance{{ID: "a1", Tenant: "a"}, {ID: "a2", Tenant: "a"}, {ID: "b1", Tenant: "b"}} {
-		if err := db.Enroll(ctxOf(t), nil, Gateway{ID: relay.GatewayID(i.ID)}, i); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Enroll(ctxOf(t), nil, Gateway{ID: relay.GatewayID(i.ID)}, i))
 	}
 }
 
 func setRoutes(t *testing.T, db *DB, i relay.InstanceID, keys ...string) []string {
 	t.Helper()
 	got, err := db.Routes.Set(ctxOf(t), nil, i, "p", keys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return got
 }
 
@@ -35,9 +32,7 @@ func setRoutes(t *testing.T, db *DB, i relay.InstanceID, keys ...string) []strin
 func routesOf(t *testing.T, db *DB) []string {
 	t.Helper()
 	rs, err := db.Routes.List(ctxOf(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var out []string
 	for _, r := range rs {
 		out = append(out, fmt.Sprintf("%s %s %s", r.Platform, r.Key, r.Instance))
@@ -107,9 +102,7 @@ func TestRoutesAreNotPutOverOthersGrants(t *testing.T) {
 		{Platform: "p", Scope: "mine", Chat: "c3", Instance: "b1"},
 		{Platform: "q", Chat: "c4", Instance: "a1"},
 	} {
-		if err := db.Claim(ctxOf(t), nil, g); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Claim(ctxOf(t), nil, g))
 	}
 	keys := []string{"guild", "c1", "c2", "mine", "c3", "c4"}
 	if got, want := setRoutes(t, db, "b1", keys...), keys[3:]; !slices.Equal(got, want) {
@@ -186,9 +179,7 @@ func TestClaimUnreserved(t *testing.T) {
 	t.Run("held", func(t *testing.T) {
 		db := openTest(t, Options{})
 		tenants(t, db)
-		if err := db.Claim(ctxOf(t), nil, Grant{Platform: "p", Chat: "c", Instance: "a1"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Claim(ctxOf(t), nil, Grant{Platform: "p", Chat: "c", Instance: "a1"}))
 		err := db.Claim(ctxOf(t), nil, Grant{Platform: "p", Chat: "c", Instance: "b1"}, Own{""})
 		if !errors.Is(err, ErrHeld) || strings.Contains(err.Error(), "a1") {
 			t.Errorf("got %v, want ErrHeld without the holder", err)
@@ -197,9 +188,7 @@ func TestClaimUnreserved(t *testing.T) {
 	t.Run("a thread of what is held", func(t *testing.T) {
 		db := openTest(t, Options{})
 		tenants(t, db)
-		if err := db.Claim(ctxOf(t), nil, Grant{Platform: "p", Scope: "s", Chat: "c", Instance: "a1"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Claim(ctxOf(t), nil, Grant{Platform: "p", Scope: "s", Chat: "c", Instance: "a1"}))
 		thread := Grant{Platform: "p", Scope: "s", Chat: "thread", Instance: "b1"}
 		if err := db.Claim(ctxOf(t), nil, thread, Own{"c"}); !errors.Is(err, ErrHeld) {
 			t.Errorf("another's claim: %v, want ErrHeld", err)
@@ -218,9 +207,7 @@ func TestRoutesMoveWithTheirChat(t *testing.T) {
 	setRoutes(t, db, "a2", "old")
 	move := func(from, to relay.ChatID, want ...string) {
 		t.Helper()
-		if err := db.MoveChat(ctxOf(t), Move{Platform: "p", From: from, To: to}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.MoveChat(ctxOf(t), Move{Platform: "p", From: from, To: to}))
 		if got := routesOf(t, db); !slices.Equal(got, want) {
 			t.Errorf("%s to %s: %v, want %v", from, to, got, want)
 		}

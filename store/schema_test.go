@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -29,14 +30,10 @@ func TestMigrations(t *testing.T) {
 	migrated := func(path string, steps ...migration) (v int, err error) {
 		t.Helper()
 		b, err := openBolt(path, Options{}.withDefaults())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		err = migrate(b, append(slices.Clone(done), steps...))
 		v, err2 := version(b)
-		if err := errors.Join(err2, b.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err2, b.Close())
 		return v, err
 	}
 	all := []migration{note("two", nil), note("three", nil), note("four", nil)}
@@ -59,9 +56,7 @@ func TestMigrations(t *testing.T) {
 	for name, content := range stoppedIn(before, read(t, path)) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "copy.db")
-			if err := os.WriteFile(path, content, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(path, content, 0o600))
 			if v, err := migrated(path, all...); v != len(done)+4 || err != nil {
 				t.Errorf("version %d, %v; want %d", v, err, len(done)+4)
 			}

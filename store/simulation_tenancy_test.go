@@ -13,6 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	bolt "go.etcd.io/bbolt"
 	"pgregory.net/rapid"
 )
@@ -100,9 +101,7 @@ func TestTenancySimulation(t *testing.T) { // invariants 10 to 12
 		for n, tenant := range []relay.TenantID{"ta", "tb", "ta"} {
 			g, i := relay.GatewayID(fmt.Sprintf("g%d", n+1)), relay.InstanceID(fmt.Sprintf("i%d", n+1))
 			err := s.db.Enroll(t.Context(), nil, Gateway{ID: g}, Instance{ID: i, Tenant: tenant})
-			if err := errors.Join(err, s.join(g, i, tenant)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err, s.join(g, i, tenant))
 		}
 		steps := map[string]func(*rapid.T){
 			"":       s.check,
@@ -131,9 +130,7 @@ func TestTenancySimulation(t *testing.T) { // invariants 10 to 12
 func (s *tenancySim) open(t *testing.T) {
 	t.Helper()
 	db, err := Open(s.path, Options{Now: s.clock.now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	s.db = db
 }
 
@@ -152,9 +149,7 @@ func (s *tenancySim) audited(t *rapid.T, name string, step func(*audit.Entry, *r
 
 func (s *tenancySim) check(t *rapid.T) {
 	got := newTenancy()
-	if err := s.db.records.File.Read(t.Context(), got.stored); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.db.records.File.Read(t.Context(), got.stored))
 	if diff := cmp.Diff(s.tenancy, got); diff != "" {
 		t.Fatalf("stored (-want +got):\n%s", diff)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/dedupe"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	"pgregory.net/rapid"
 )
 
@@ -89,9 +90,7 @@ func TestSimulation(t *testing.T) { // invariants 3 to 7
 func (s *sim) open(t *testing.T) {
 	t.Helper()
 	db, err := Open(s.path, Options{Now: s.clock.now, Limits: simLimits})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	s.db = db
 }
 
@@ -160,9 +159,7 @@ func (s *sim) accept(t *rapid.T) {
 		a.Items = append(a.Items, acceptFor(event(id, 300), to...).Items...)
 	}
 	out, err := s.db.Accept(t.Context(), a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	overflowed := map[relay.InstanceID]int{}
 	for n, item := range a.Items {
 		id, got := item.Delivery.About().ID, out.Items[n]
@@ -197,9 +194,7 @@ func (s *sim) accept(t *rapid.T) {
 func (s *sim) drop(t *rapid.T) {
 	i, l := s.pick(t)
 	b := s.pickBuffer(t)
-	if err := acknowledge(t.Context(), s.db, i, b); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, acknowledge(t.Context(), s.db, i, b))
 	if n := l.find(b); n >= 0 {
 		l.entries = slices.Delete(l.entries, n, n+1)
 	} else if n := l.findDead(b); n >= 0 {
@@ -328,9 +323,7 @@ func (s *sim) spoilMark(t *rapid.T) {
 	if err == nil {
 		err = s.db.PutBlob(t.Context(), "after the damage", nil) // or an Open would fall back to before it
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	s.db.Seen.Forget() // the file is what counts
 	delete(s.seen, id)
 }
@@ -344,9 +337,7 @@ func (s *sim) enroll(t *rapid.T) {
 		}
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	l.live, l.fresh = true, true
 }
 
@@ -356,9 +347,7 @@ func (s *sim) time(t *rapid.T) {
 
 func (s *sim) sweep(t *rapid.T) {
 	got, err := s.db.Sweep(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	now := s.clock.now()
 	var want Swept
 	past := func(d time.Time) bool { return now.Truncate(day).Sub(d) > dedupe.Days*day }
@@ -395,9 +384,7 @@ func (s *sim) sweep(t *rapid.T) {
 func (s *sim) check(t *rapid.T) {
 	for i, l := range s.lanes {
 		es, err := s.db.Lanes.Entries(t.Context(), i, EntryFilter{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		var got []simEntry
 		for _, e := range es {
 			got = append(got, simEntry{e.Buffer, e.About.ID, e.At, e.Deaths})
@@ -406,9 +393,7 @@ func (s *sim) check(t *rapid.T) {
 			t.Fatalf("lane %s: %s", i, cmp.Diff(l.entries, got))
 		}
 		ds, err := s.db.Lanes.Entries(t.Context(), i, EntryFilter{Dead: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		var dead []simDead
 		for _, d := range ds {
 			dead = append(dead, simDead{simEntry{d.Buffer, d.About.ID, d.At, d.Deaths}, d.Reason, d.DiedAt})

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"testing"
+
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // TestViewIsOneState: what is read in it is as it was when it began, also an instance that was changed
@@ -13,23 +15,19 @@ func TestViewIsOneState(t *testing.T) {
 	asleep := func(ctx context.Context) bool {
 		t.Helper()
 		i, err := Only(db.Instances(ctx, "home"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return i.Asleep
 	}
 	sleep := func(ctx context.Context, is bool) error {
 		return db.UpdateInstance(ctx, nil, "home", func(i *Instance) error { i.Asleep = is; return nil })
 	}
 	for _, is := range []bool{true, false, true} {
-		if err := db.View(t.Context(), func(ctx context.Context) error {
+		must.Succeed(t, db.View(t.Context(), func(ctx context.Context) error {
 			before := asleep(ctx)
 			if err := sleep(ctx, is); err == nil {
 				t.Error("written within a view")
 			}
-			if err := sleep(t.Context(), is); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, sleep(t.Context(), is))
 			if now := asleep(t.Context()); now != is {
 				t.Errorf("asleep = %v behind the change, want %v", now, is)
 			}
@@ -37,8 +35,6 @@ func TestViewIsOneState(t *testing.T) {
 				t.Errorf("asleep = %v within the view, want %v", got, before)
 			}
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -50,9 +51,7 @@ func push(t *testing.T, db *DB, o *op) *boltfile.Op {
 		_, err := b.(*tx).audited(o.row, o.fn)
 		return err
 	}}
-	if err := db.records.File.Push(q); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.records.File.Push(q))
 	return q
 }
 
@@ -88,9 +87,7 @@ func blobNames(t *testing.T, db *DB) []string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return out
 }
 
@@ -149,9 +146,7 @@ func TestOpsRunInTheOrderTheyWereQueued(t *testing.T) {
 	ops := line(t, db, fns...)
 	release()
 	for _, o := range ops {
-		if err := o.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, o.Wait())
 	}
 	if !slices.IsSorted(order) || len(order) != n {
 		t.Errorf("ran in order %v", order)
@@ -212,9 +207,7 @@ func TestContextEndsWhileWaiting(t *testing.T) {
 		t.Errorf("got %v, want context canceled", err)
 	}
 	release()
-	if err := db.PutBlob(ctxOf(t), "y", nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.PutBlob(ctxOf(t), "y", nil))
 	if names := blobNames(t, db); !slices.Equal(names, []string{"y"}) {
 		t.Errorf("stored %v, want only y", names)
 	}
@@ -247,9 +240,7 @@ func breakable(t *testing.T, path string) (*DB, *os.File) {
 		file = f
 		return f, err
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return db, file
 }
 
@@ -266,9 +257,7 @@ func TestFailedCommit(t *testing.T) { // invariant 2
 	release := hold(t, db)
 	var waiters []*boltfile.Op
 	waiters = append(waiters, line(t, db, putBlob("a"), func(*tx) error { return errors.New("own error") }, putBlob("b"))...)
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, file.Close())
 	release()
 	for _, o := range waiters {
 		if err := o.Wait(); !errors.Is(err, ErrFailed) || !errors.Is(err, os.ErrClosed) {
@@ -320,9 +309,7 @@ func TestFullDatabase(t *testing.T) {
 	}
 	// In one batch: what does not fit must not take what deletes with it.
 	e, _, err := db.Lanes.Next(ctxOf(t), "i1", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	release := hold(t, db)
 	ops := line(t, db,
 		func(x *tx) error { return x.Put(bucketBlobs, table.Key("huge"), make([]byte, 300_000)) },
@@ -336,9 +323,7 @@ func TestFullDatabase(t *testing.T) {
 		t.Errorf("got %v and %v, want ErrFull and nil", err1, err2)
 	}
 	es, err := db.Lanes.Entries(ctxOf(t), "i1", EntryFilter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, e := range es {
 		if err := acknowledge(ctxOf(t), db, "i1", e.Buffer); err != nil {
 			t.Fatalf("drop: %v", err)
@@ -353,9 +338,7 @@ func TestFullDatabase(t *testing.T) {
 func TestCloseAnswersEveryone(t *testing.T) { // invariant 2
 	path := filepath.Join(t.TempDir(), "test.db")
 	db, err := Open(path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	release := hold(t, db)
 	ops := line(t, db, putBlob("a"), putBlob("b"))
 	closed := make(chan error)
@@ -426,9 +409,7 @@ func second[T any](_ T, err error) error { return err }
 func read(t testing.TB, path string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return b
 }
 

@@ -12,11 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coder/websocket"
-
 	"github.com/hermes-connector/hermes-connector/cli/client"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
 )
 
 // patience bounds what takes no time.
@@ -24,34 +23,18 @@ const patience = 2 * time.Minute
 
 // peer is the connector's end of one connection.
 type peer struct {
-	conn   *websocket.Conn
+	*wiretest.End
 	bearer string
-	split  wire.Splitter
-	lines  [][]byte
 }
 
 // read is the next frame; nil: there is none any more.
 func (p *peer) read(ctx context.Context) wire.Frame {
-	for len(p.lines) == 0 {
-		_, message, err := p.conn.Read(ctx)
-		if err != nil {
-			return nil
-		}
-		if p.lines, err = p.split.Feed(message); err != nil {
-			return nil
-		}
-	}
-	f, err := wire.DecodeFromGateway(p.lines[0])
-	if p.lines = p.lines[1:]; err != nil {
-		return nil
-	}
+	f, _ := p.Next(ctx)
 	return f
 }
 
 func (p *peer) write(ctx context.Context, f wire.Frame) {
-	if line, err := wire.Encode(f); err == nil {
-		_ = p.conn.Write(ctx, websocket.MessageText, line) // the client may have gone
-	}
+	_ = p.Send(ctx, f) // the client may have gone
 }
 
 // served is a client that runs against a connector of which serve is each connection, by its number from 1. ended is what Run returns.
@@ -60,17 +43,17 @@ func served(t *testing.T, serve func(ctx context.Context, n int, p *peer)) (c *c
 	var mu sync.Mutex
 	n := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		conn, err := websocket.Accept(w, r, nil)
+		end, err := wiretest.Accept(w, r)
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		defer conn.CloseNow() //nolint:errcheck // it is over
+		defer end.CloseNow() //nolint:errcheck // it is over
 		mu.Lock()
 		n++
 		number := n
 		mu.Unlock()
-		serve(ctx, number, &peer{conn: conn, bearer: r.Header.Get("Authorization")})
+		serve(ctx, number, &peer{End: end, bearer: r.Header.Get("Authorization")})
 	}))
 	c = &client.Client{Pause: time.Millisecond}
 	c.URL, c.ID, c.Secret = strings.Replace(server.URL, "http", "ws", 1)+"/relay", "gw", relay.NewSecret([]byte("secret"))
@@ -176,7 +159,7 @@ func TestRefused(t *testing.T) {
 					p.write(ctx, wire.Descriptor{})
 					return
 				}
-				_ = p.conn.Close(4401, tc.reason)
+				_ = p.Close(4401, tc.reason)
 			})
 			if tc.want == 0 {
 				for n := range dials {

@@ -2,6 +2,7 @@ package handler
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -10,10 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coder/websocket"
-
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
 )
 
 // patience bounds what takes no time.
@@ -28,8 +28,8 @@ type connector struct {
 
 	mu      sync.Mutex // guards the fields below
 	waiting []wire.Inbound
-	pushed  int // of those that wait, in the session that is the newest
-	session *session
+	pushed  int           // of those that wait, in the session that is the newest
+	session *wiretest.End // the newest connection
 	told    []relay.Send
 	from    []relay.PlatformID
 	acked   []string
@@ -40,59 +40,28 @@ type connector struct {
 	changed chan struct{}
 }
 
-// session is one connection.
-type session struct {
-	conn *websocket.Conn
-	out  sync.Mutex
-}
-
 func newConnector(t *testing.T) *connector {
 	c := &connector{changed: make(chan struct{})}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		conn, err := websocket.Accept(w, r, nil)
+		s, err := wiretest.Accept(w, r)
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		defer conn.CloseNow() //nolint:errcheck // it is over
-		conn.SetReadLimit(wire.MaxFrame)
-		c.serve(t.Context(), &session{conn: conn})
+		defer s.CloseNow() //nolint:errcheck // it is over
+		ctx := t.Context()
+		_ = s.Each(ctx, func(f wire.Frame) error { return c.take(ctx, s, f) })
 	}))
 	t.Cleanup(server.Close)
 	c.url = strings.Replace(server.URL, "http", "ws", 1) + "/relay"
 	return c
 }
 
-func (s *session) write(ctx context.Context, f wire.Frame) {
-	s.out.Lock()
-	defer s.out.Unlock()
-	if line, err := wire.Encode(f); err == nil {
-		_ = s.conn.Write(ctx, websocket.MessageText, line) // the runner may be dead
-	}
-}
+// errLost ends a connection that is to be lost.
+var errLost = errors.New("the connection is to be lost")
 
-func (c *connector) serve(ctx context.Context, s *session) {
-	var split wire.Splitter
-	for {
-		_, message, err := s.conn.Read(ctx)
-		if err != nil {
-			return
-		}
-		lines, err := split.Feed(message)
-		if err != nil {
-			return
-		}
-		for _, line := range lines {
-			f, err := wire.DecodeFromGateway(line)
-			if err != nil || !c.take(ctx, s, f) {
-				return
-			}
-		}
-	}
-}
-
-// take does what a frame asks for; false: the connection is to be lost.
-func (c *connector) take(ctx context.Context, s *session, f wire.Frame) bool {
+// take does what a frame asks for. What is written is not looked after: the runner may be dead.
+func (c *connector) take(ctx context.Context, s *wiretest.End, f wire.Frame) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer c.wakeLocked()
@@ -100,7 +69,7 @@ func (c *connector) take(ctx context.Context, s *session, f wire.Frame) bool {
 	case wire.Hello:
 		c.hellos = append(c.hellos, f)
 		c.session, c.pushed, c.idle = s, 0, false
-		s.write(ctx, wire.Descriptor{Descriptor: relay.Descriptor{Platform: f.Platform}})
+		_ = s.Send(ctx, wire.Descriptor{Descriptor: relay.Descriptor{Platform: f.Platform}})
 		c.pushLocked(ctx)
 	case wire.InboundAck:
 		c.acked = append(c.acked, f.Buffer)
@@ -111,24 +80,24 @@ func (c *connector) take(ctx context.Context, s *session, f wire.Frame) bool {
 		c.pushLocked(ctx)
 	case wire.GoingIdle:
 		c.idle = true
-		s.write(ctx, wire.GoingIdleAck{})
+		_ = s.Send(ctx, wire.GoingIdleAck{})
 	case wire.Outbound:
 		send, ok := f.Action.(relay.Send)
 		if !ok {
-			return true
+			return nil
 		}
 		c.told, c.from = append(c.told, send), append(c.from, f.Platform)
 		r := wire.OutboundResult{ID: f.ID, Result: relay.Result{MessageID: "said"}}
 		if c.answer != nil {
 			refusal, lost := c.answer(len(c.told), send)
 			if lost {
-				return false
+				return errLost
 			}
 			r.Err = refusal
 		}
-		s.write(ctx, r)
+		_ = s.Send(ctx, r)
 	}
-	return true
+	return nil
 }
 
 func (c *connector) tell(line string) {
@@ -144,7 +113,7 @@ func (c *connector) wakeLocked() {
 
 func (c *connector) pushLocked(ctx context.Context) {
 	for ; !c.idle && c.session != nil && c.pushed < min(window, len(c.waiting)); c.pushed++ {
-		c.session.write(ctx, c.waiting[c.pushed])
+		_ = c.session.Send(ctx, c.waiting[c.pushed])
 	}
 }
 

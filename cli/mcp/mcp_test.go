@@ -178,7 +178,7 @@ func TestTheEndOfASend(t *testing.T) {
 		return c.idles == 1
 	})
 	for range 100 { // if the connection is to end, it does meanwhile
-		_ = l.conn.Ping(t.Context())
+		_ = l.Ping(t.Context())
 	}
 	c.release(t.Context())
 	r.stop()

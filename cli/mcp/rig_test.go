@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -18,11 +19,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coder/websocket"
-
 	"github.com/hermes-connector/hermes-connector/cli/client"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
 )
 
 // patience bounds what takes no time.
@@ -52,8 +52,7 @@ type connector struct {
 }
 
 type link struct {
-	conn *websocket.Conn
-	out  sync.Mutex
+	*wiretest.End
 	sent string // the delivery that is in flight
 }
 
@@ -79,18 +78,18 @@ func newConnector(t testing.TB) *connector {
 			http.Error(w, "down", http.StatusServiceUnavailable)
 			return
 		}
-		conn, err := websocket.Accept(w, r, nil)
+		end, err := wiretest.Accept(w, r)
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		defer conn.CloseNow() //nolint:errcheck // it is over
+		defer end.CloseNow() //nolint:errcheck // it is over
 		if c.refuse {
-			_ = conn.Close(4401, "unauthorized")
+			_ = end.Close(4401, "unauthorized")
 			return
 		}
-		conn.SetReadLimit(wire.MaxFrame)
-		c.serve(t.Context(), &link{conn: conn})
+		ctx, l := t.Context(), &link{End: end}
+		_ = l.Each(ctx, func(f wire.Frame) error { return c.take(ctx, l, f) })
 	}))
 	t.Cleanup(server.Close)
 	c.url = server.URL
@@ -98,34 +97,14 @@ func newConnector(t testing.TB) *connector {
 }
 
 func (l *link) write(ctx context.Context, f wire.Frame) {
-	l.out.Lock()
-	defer l.out.Unlock()
-	if line, err := wire.Encode(f); err == nil {
-		_ = l.conn.Write(ctx, websocket.MessageText, line) // the other end may be dead
-	}
+	_ = l.Send(ctx, f) // the other end may be dead
 }
 
-func (c *connector) serve(ctx context.Context, l *link) {
-	var split wire.Splitter
-	for {
-		_, message, err := l.conn.Read(ctx)
-		if err != nil {
-			return
-		}
-		lines, err := split.Feed(message)
-		if err != nil {
-			return
-		}
-		for _, line := range lines {
-			if f, err := wire.DecodeFromGateway(line); err != nil || !c.take(ctx, l, f) {
-				return
-			}
-		}
-	}
-}
+// errDropped ends a connection that is to be lost.
+var errDropped = errors.New("the connection is to be lost")
 
-// take does what a frame asks for; false: the connection is to be lost.
-func (c *connector) take(ctx context.Context, l *link, f wire.Frame) bool {
+// take does what a frame asks for.
+func (c *connector) take(ctx context.Context, l *link, f wire.Frame) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer c.wakeLocked()
@@ -147,7 +126,7 @@ func (c *connector) take(ctx context.Context, l *link, f wire.Frame) bool {
 		if c.answer != nil {
 			var drop bool
 			if r, drop = c.answer(len(c.acts), f.Action); drop {
-				return false
+				return errDropped
 			}
 		}
 		if r.ID = f.ID; c.hold {
@@ -157,7 +136,7 @@ func (c *connector) take(ctx context.Context, l *link, f wire.Frame) bool {
 		l.write(ctx, r)
 	}
 	c.pushLocked(ctx)
-	return true
+	return nil
 }
 
 // release writes the results that are held.

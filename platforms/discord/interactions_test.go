@@ -36,6 +36,7 @@ import (
 	relaysession "github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/webhooks"
 	relaywire "github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -323,7 +324,7 @@ func (w *hookMoods) judge(t *testing.T, n int) {
 // answering is a gateway that answers everything, over a real session with a real hub and store.
 type answering struct {
 	t    *testing.T
-	conn *websocket.Conn
+	conn *wiretest.End
 	w    *hookMoods
 	end  func()
 
@@ -378,11 +379,10 @@ func startGateway(t *testing.T, p *Bot, w *hookMoods) *answering {
 	})}
 	wg.Go(func() { _ = srv.Serve(l) })
 	client := &http.Client{Transport: l.From("192.0.2.1")}
-	conn, _, err := websocket.Dial(t.Context(), "ws://connector/relay", &websocket.DialOptions{HTTPClient: client})
+	conn, err := wiretest.Dial(t.Context(), "ws://connector/relay", &websocket.DialOptions{HTTPClient: client})
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn.SetReadLimit(-1)
 	g := &answering{t: t, conn: conn, w: w, results: map[relay.RequestID]chan relaywire.OutboundResult{}}
 	g.send(relaywire.Hello{Platform: Name, BotID: testBotID})
 	reading, hangUp := context.WithCancel(t.Context())
@@ -404,46 +404,28 @@ func startGateway(t *testing.T, p *Bot, w *hookMoods) *answering {
 }
 
 func (g *answering) send(f relaywire.Frame) {
-	line, err := relaywire.Encode(f)
-	if err == nil {
-		err = g.conn.Write(context.WithoutCancel(g.t.Context()), websocket.MessageText, line)
-	}
-	if err != nil {
+	if err := g.conn.Send(context.WithoutCancel(g.t.Context()), f); err != nil {
 		g.t.Errorf("send: %v", err)
 	}
 }
 
 func (g *answering) read(ctx context.Context) {
-	var split relaywire.Splitter
-	for {
-		_, message, err := g.conn.Read(ctx)
-		if err != nil {
-			if ctx.Err() == nil {
-				g.t.Errorf("read: %v", err)
-			}
-			return
+	err := g.conn.Each(ctx, func(f relaywire.Frame) error {
+		switch f := f.(type) {
+		case relaywire.Inbound:
+			g.turns.Go(func() { g.turn(f.Event) })
+			g.send(relaywire.InboundAck{Buffer: f.Buffer})
+		case relaywire.OutboundResult:
+			g.mu.Lock()
+			got := g.results[f.ID]
+			delete(g.results, f.ID)
+			g.mu.Unlock()
+			got <- f
 		}
-		lines, err := split.Feed(message)
-		if err != nil {
-			g.t.Error(err)
-		}
-		for _, line := range lines {
-			f, err := relaywire.DecodeFromConnector(line)
-			if err != nil {
-				g.t.Error(err)
-			}
-			switch f := f.(type) {
-			case relaywire.Inbound:
-				g.turns.Go(func() { g.turn(f.Event) })
-				g.send(relaywire.InboundAck{Buffer: f.Buffer})
-			case relaywire.OutboundResult:
-				g.mu.Lock()
-				got := g.results[f.ID]
-				delete(g.results, f.ID)
-				g.mu.Unlock()
-				got <- f
-			}
-		}
+		return nil
+	})
+	if ctx.Err() == nil || errors.Is(err, wiretest.ErrUnreadable) {
+		g.t.Errorf("read: %v", err)
 	}
 }
 

@@ -117,7 +117,7 @@ func (p *Loopback) follow(f *follower) {
 // the last accepted line.
 type follower struct{ dir string }
 
-// run follows until ctx ends, and says in b while it cannot. A trouble is logged when it begins.
+// run follows the file until ctx ends. While it cannot, it says so in b; it logs a fault when it begins.
 func (f *follower) run(ctx context.Context, n *Network, in platforms.Inbox, b *status.Tracker, log *slog.Logger) {
 	offset, known, trouble := int64(0), false, ""
 	for ctx.Err() == nil {
@@ -186,8 +186,8 @@ func cursor(ctx context.Context, in platforms.Inbox) (int64, error) {
 	return strconv.ParseInt(string(c), 10, 64)
 }
 
-// read says every complete line from offset on, each after the line before was accepted, and returns the offset behind
-// the last one.
+// read says every complete line from offset on, each after the line before was accepted. It returns the offset behind
+// the last accepted line.
 func (f *follower) read(ctx context.Context, n *Network, offset int64) (int64, error) {
 	file, err := os.Open(filepath.Join(f.dir, sayFile))
 	if err != nil {

@@ -47,17 +47,18 @@ type face struct {
 	label     string
 	maxLength int // of a message, in code points
 	maxFile   int64
-	gone      string // said of a file that is not there any more
-	stuck     string // the bot's status while its messages are not accepted; empty: no change
+	gone      string // the reason for a file that is not there any more
+	stuck     string // the bot's status while its Inbox does not accept messages; empty: the status does not change
 
-	messages, bytes, files int // limits of a room: its messages, and the bytes of their texts and of their files; 0: none
+	messages, bytes, files int // limits of a room: the number of messages, the bytes of their texts, and the bytes of their files; 0: no limit
 
 	// whole: a room holds all its messages, so that a reaction to any other message is refused.
 	whole    bool
 	isChat   func(relay.ChatID) bool
 	chatInfo func(relay.ChatID) relay.ChatInfo
 	revoked  func() bool
-	// fails is asked before an action is carried out: an error that says not sent keeps it from being so.
+	// fails is called before an action is carried out. If it returns an error that says not sent, the action is not
+	// carried out.
 	fails func(*Act, []byte) error
 	did   func([]Act) // called with the bot's actions
 }
@@ -92,7 +93,7 @@ func (n *network) wakeLocked() {
 	n.changed = make(chan struct{})
 }
 
-// pending is a message or a press that the bot has not confirmed.
+// pending is a message or a press that the bot's Inbox has not accepted yet.
 type pending struct {
 	batch    platforms.Batch
 	accepted chan struct{}
@@ -225,7 +226,8 @@ func (b *bot) Run(ctx context.Context, in platforms.Inbox) error {
 	}
 }
 
-// stuck says that nothing can be stored, if the face has words for that.
+// stuck sets words as the status for messages that cannot be stored, if the face has such a status; empty: they can be
+// stored.
 func (b *bot) stuck(words string) {
 	if b.net.face.stuck != "" {
 		b.status.SetStuck(words)

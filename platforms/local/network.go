@@ -66,7 +66,7 @@ func NewNetwork() *Network {
 		isChat:   func(chat relay.ChatID) bool { return chat != "" },
 		chatInfo: chatInfo,
 		revoked:  func() bool { return n.rejected },
-		fails: func(*Act, []byte) (err error) { // the one whose turn it is
+		fails: func(*Act, []byte) (err error) { // the next failure of FailNext; n.mu is held
 			if len(n.failing) > 0 {
 				err, n.failing = n.failing[0], n.failing[1:]
 			}
@@ -80,7 +80,7 @@ func NewNetwork() *Network {
 	return n
 }
 
-// Say says m and waits until the bot's Inbox accepted it, or ctx ends; then it may be accepted later.
+// Say says m and waits until the bot's Inbox has accepted it, or ctx ends; in that case it may still be accepted later.
 func (n *Network) Say(ctx context.Context, m Message) error {
 	select {
 	case <-n.Post(m):
@@ -98,7 +98,7 @@ func (n *Network) Post(m Message) (accepted <-chan struct{}) {
 	return n.enqueueLocked(platforms.Batch{Events: []relay.Event{n.eventLocked(m, n.mintLocked())}}, "").accepted
 }
 
-// eventLocked is m as the bot observes it. n.mu must be held.
+// eventLocked returns the event of m, as the bot observes it. n.mu must be held.
 func (n *Network) eventLocked(m Message, id string) relay.Event {
 	if m.Chat == "" {
 		m.Chat = directPrefix + relay.ChatID(m.User)

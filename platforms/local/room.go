@@ -89,7 +89,7 @@ func (n *network) findLocked(chat relay.ChatID, id relay.MessageID) *Posted {
 	return nil
 }
 
-// touchLocked makes what changed in a room visible. n.mu must be held.
+// touchLocked makes a change of a room visible, and of its message m unless that is nil. n.mu must be held.
 func (n *network) touchLocked(in *room, m *Posted) {
 	in.version++
 	if m != nil {
@@ -98,7 +98,8 @@ func (n *network) touchLocked(in *room, m *Posted) {
 	n.wakeLocked()
 }
 
-// postLocked puts m, which has its id, behind everything, and forgets the oldest when there is too much. n.mu must be held.
+// postLocked puts m, which has its id, behind all messages of a chat, and forgets the oldest ones if the room exceeds
+// its limits. n.mu must be held.
 func (n *network) postLocked(chat relay.ChatID, m *Posted) {
 	in := n.roomLocked(chat)
 	m.At = time.Now()
@@ -112,7 +113,8 @@ func (n *network) postLocked(chat relay.ChatID, m *Posted) {
 	n.trimLocked(in)
 }
 
-// trimLocked forgets the oldest messages of a room that has too many, with their files. n.mu must be held.
+// trimLocked forgets the oldest messages of a room that exceeds its limit of messages or of bytes of text, with their
+// files. n.mu must be held.
 func (n *network) trimLocked(in *room) {
 	most := n.face
 	for most.messages > 0 && len(in.messages) > most.messages || most.bytes > 0 && in.bytes > most.bytes {
@@ -150,7 +152,8 @@ func (n *network) quoteLocked(chat relay.ChatID, id relay.MessageID) string {
 	return line
 }
 
-// keepLocked keeps a file of a chat's room, and drops the oldest ones if there are too many. n.mu must be held.
+// keepLocked keeps a file of a chat's room, and drops the oldest files if they have too many bytes together. n.mu must
+// be held.
 func (n *network) keepLocked(chat relay.ChatID, f RoomFile, content []byte) RoomFile {
 	f.Size = int64(len(content))
 	in := n.roomLocked(chat)
@@ -163,7 +166,7 @@ func (n *network) keepLocked(chat relay.ChatID, f RoomFile, content []byte) Room
 	return f
 }
 
-// dropLocked lets go of files of a room. n.mu must be held.
+// dropLocked drops files of a room. n.mu must be held.
 func (n *network) dropLocked(in *room, files []RoomFile) {
 	for _, f := range files {
 		if i := slices.Index(in.files, f.ID); i >= 0 {

@@ -95,13 +95,13 @@ type Rooms struct {
 	began time.Time
 }
 
-// NewRooms are rooms in which nobody has said anything.
+// NewRooms makes rooms in which nobody has said anything.
 func NewRooms() *Rooms {
 	epoch := relay.RandomText(10)
 	return &Rooms{newNetwork(epoch+"-", webFace), epoch, time.Now()}
 }
 
-// The reasons for which nothing was said.
+// The errors with which Say and Press refuse a message or a press.
 var (
 	ErrEmpty   = errors.New("write something, or pick a file")
 	ErrTooLong = errors.New("the message is longer than 16,000 characters")
@@ -139,8 +139,9 @@ func (s Said) fault() error {
 	return nil
 }
 
-// Say says s in the room of a chat. It shows at once; Say waits until the Inbox accepted it, or ctx ends: then it may be
-// accepted later. Errors are those above, with nothing said, and ctx's.
+// Say says s in the room of a chat. The message shows at once; Say waits until the Inbox has accepted it, or ctx ends:
+// in that case it may still be accepted later. After one of the errors above nothing was said; otherwise the error is
+// that of ctx.
 func (r *Rooms) Say(ctx context.Context, chat relay.ChatID, s Said) error {
 	s.Text = strings.ReplaceAll(strings.ToValidUTF8(s.Text, "\uFFFD"), "\r\n", "\n")
 	if err := s.fault(); err != nil {

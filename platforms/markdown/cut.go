@@ -129,9 +129,9 @@ func (c *cutter) behindBlank(at int) int {
 	return at
 }
 
-// large returns the next piece if the first block or item of p exceeds the bounds. A code block is parsed anyway,
-// because the parser does nothing with its lines. Any other block is raw, unless only blank lines follow within it.
-// ahead is the end of the text parsed so far.
+// large does the work of next for a piece whose first block or item exceeds the bounds: it returns that piece with its
+// end, and the piece behind it. A code block is parsed anyway, because the parser does nothing with its lines. Any
+// other block is raw, unless only blank lines follow within it. ahead is the end of the text parsed so far.
 func (c *cutter) large(p piece, ahead int) (this, next piece) {
 	first := lineAt(c.src, p.start)
 	block := lineByLine.Parse(text.NewReader(c.fit(first))).FirstChild()
@@ -218,8 +218,8 @@ const (
 	ended                 // the line begins another block or item
 )
 
-// continues says whether line belongs to the block that the line stand begins, and, if not, whether line is the next
-// item of a list. blank: blank lines stand between.
+// continues says how line relates to the block that the line stand begins. item: line does not belong to it, and begins
+// the next item of its list. blank: there are blank lines between the two.
 func continues(stand string, blank bool, line []byte) (c continuation, item bool) {
 	if blank {
 		stand += "\n"

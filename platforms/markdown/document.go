@@ -124,7 +124,7 @@ func (d *Document) piece(p piece) iter.Seq[Block] {
 	}
 }
 
-// block is n, a block among its siblings.
+// block returns n as a Block. n must have its siblings, for Blank depends on the lines before it.
 func (d *Document) block(n ast.Node) Block {
 	b := Block{Node: n, Blank: blankBefore(d.src, n)}
 	if list, ok := n.(*ast.List); ok {

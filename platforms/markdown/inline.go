@@ -46,7 +46,7 @@ func Address(s []byte) string {
 	return out.String()
 }
 
-// Box returns the box that stands for a task's checkbox.
+// Box returns the text that is shown for a task's checkbox.
 func Box(n *extast.TaskCheckBox) string {
 	if n.IsChecked {
 		return "☑ "

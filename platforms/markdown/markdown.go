@@ -33,8 +33,8 @@ func IsLanguage(info string) bool {
 	})
 }
 
-// Label is clean text on one line, with an ellipsis where it has more than most characters. No character is cut in two, as
-// people see them.
+// Label returns clean text on one line. If it has more than most characters, it is cut and ends with an ellipsis. No
+// character, as people see them, is cut in two.
 func Label(text string, most int) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if utf8.RuneCountInString(text) <= most {

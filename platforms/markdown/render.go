@@ -28,7 +28,8 @@ type Form struct {
 	Escape func(s string, code bool) (plain string) // escapes what the network would take for markup; nil: nothing
 }
 
-// Bulleted is the Marker that gives numbers as their author wrote them, and every other item bullet.
+// Bulleted returns a Marker for Form. It begins a numbered item with its number and its author's delimiter, and every
+// other item with bullet.
 func Bulleted(bullet string) func(list *ast.List, number int) string {
 	return func(list *ast.List, number int) string {
 		if list.IsOrdered() {
@@ -43,7 +44,7 @@ type Dialect interface {
 	// Inlines writes the inline content of n.
 	Inlines(n ast.Node)
 	Heading(n *ast.Heading)
-	// Quote makes a quotation of what body writes.
+	// Quote makes a quotation of the output of body.
 	Quote(body func())
 	// Code makes a code block of the output of body, which is not empty. language may be empty.
 	Code(language string, body func())

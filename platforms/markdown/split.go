@@ -27,14 +27,15 @@ type CodeBlock struct {
 type Cuts interface {
 	// Reach returns the end of the longest part that begins at start. It may be beyond the text.
 	Reach(start int) int
-	// Words tells of blanks within lines, from start to end, whether the part that begins at start can end there.
+	// Words returns a function for the blanks within lines from start to end. It reports whether the part that begins
+	// at start can end at the blank i.
 	Words(start, end int) func(i int) bool
 	// Letters reports whether the part that begins at start can end at i, in a word that has to be cut.
 	Letters(start, i int) bool
 }
 
 // Splitter cuts a text where people would: between paragraphs, else lines, else words, and code blocks only when it
-// must. It implements Cuts itself; a dialect embeds it and overrides the methods of which it knows better.
+// must. It implements Cuts itself; a dialect embeds it, and overrides the methods for which it has rules of its own.
 type Splitter[U Unit] struct {
 	Text   []U
 	Limit  int // of a part, in units
@@ -48,7 +49,7 @@ func Runes(text string, limit int) Splitter[rune] {
 	return Splitter[rune]{Text: []rune(text), Limit: limit, Decode: func(r []rune) string { return string(r) }, Length: utf8.RuneCountInString}
 }
 
-// Reach implements Cuts: a part has Limit units, with the fence that it begins with.
+// Reach implements Cuts: a part has at most Limit units, including the fence with which it begins.
 func (s *Splitter[U]) Reach(start int) int { return start + s.Limit - s.Length(s.Open(start)) }
 
 // Words implements Cuts: any blank will do.
@@ -78,8 +79,8 @@ func (s *Splitter[U]) Open(start int) string {
 	return ""
 }
 
-// Part returns the text from start to end without the blanks at its end. If a cut lies within a code block, the part
-// has the block's fence there.
+// Part returns the part from start to end. Where a cut lies within a code block, it adds the block's fence. Otherwise
+// it leaves out the blanks at the end.
 func (s *Splitter[U]) Part(start, end int) string {
 	part := s.Open(start) + s.Decode(s.Text[start:end])
 	if b := s.CodeAt(end); b != nil {
@@ -102,7 +103,7 @@ func (s *Splitter[U]) blockAt(i int) *CodeBlock {
 	return nil
 }
 
-// fenced returns the code block i is inside of, if that has fences.
+// fenced returns the code block around i, including its fences; nil if there is none, or it has no fences.
 func (s *Splitter[U]) fenced(i int) *CodeBlock {
 	if b := s.blockAt(i); b != nil && b.Close != "" {
 		return b

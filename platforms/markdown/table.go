@@ -16,7 +16,7 @@ const (
 	maxPadding = 8
 )
 
-// tableLines is n as lines of aligned text.
+// tableLines returns n as lines of aligned text.
 func tableLines(source []byte, n *extast.Table) []string {
 	var rows [][]string
 	for row := n.FirstChild(); row != nil; row = row.NextSibling() {

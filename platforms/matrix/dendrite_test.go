@@ -23,6 +23,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/platforms/recent"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // dendriteEnv names a Dendrite, a homeserver that others wrote: the program, with generate-keys and create-account beside
@@ -94,7 +95,7 @@ func (h *homeserver) start() {
 	if err := h.cmd.Start(); err != nil {
 		h.t.Fatal(err)
 	}
-	until(h.t, "Dendrite answers", func() bool {
+	wait.Until(h.t, "Dendrite answers", func() bool {
 		resp, err := http.Get(h.at + "/_matrix/client/versions")
 		if err == nil {
 			_ = resp.Body.Close()
@@ -225,13 +226,13 @@ func (h *homeserver) listen(token string, in *memoryInbox) *listening {
 			h.t.Log(log.String())
 		}
 	})
-	until(h.t, "the bot is connected", func() bool { return p.Status().State == platforms.Connected })
+	wait.Until(h.t, "the bot is connected", func() bool { return p.Status().State == platforms.Connected })
 	return l
 }
 
 func (l *listening) event(t *testing.T, text string) (ev relay.Event) {
 	t.Helper()
-	until(t, "the event "+text, func() bool {
+	wait.Until(t, "the event "+text, func() bool {
 		at := slices.IndexFunc(l.in.events(), func(e relay.Event) bool { return e.Text == text })
 		if at >= 0 {
 			ev = l.in.events()[at]
@@ -257,12 +258,12 @@ func TestDendrite(t *testing.T) {
 			return joined[hermes.user] != nil
 		}
 	}
-	until(t, "the bot is in the direct room", inside(direct, annie))
+	wait.Until(t, "the bot is in the direct room", inside(direct, annie))
 	theirs := bobby.do("POST", v3("createRoom"), obj{"invite": []string{hermes.user}, "preset": "private_chat"})["room_id"].(string)
 	group := annie.do("POST", v3("createRoom"), obj{"name": "The house", "invite": []string{hermes.user, bobby.user}, "preset": "private_chat"})["room_id"].(string)
 	bobby.do("POST", inRoom(relay.ChatID(group), "join"), obj{})
-	until(t, "the bot is in the group", inside(group, annie))
-	until(t, "a stranger's invitation is declined", func() bool {
+	wait.Until(t, "the bot is in the group", inside(group, annie))
+	wait.Until(t, "a stranger's invitation is declined", func() bool {
 		state := bobby.do("GET", inRoom(relay.ChatID(theirs), "state", "m.room.member", hermes.user), nil)
 		return state["membership"] == "leave"
 	})
@@ -317,11 +318,11 @@ func TestDendrite(t *testing.T) {
 		}
 		return n
 	}
-	until(t, "one reaction stands", func() bool { return marks() == 1 })
+	wait.Until(t, "one reaction stands", func() bool { return marks() == 1 })
 	p.marks = recent.New[reaction, id.EventID](10) // as after a restart
 	mark.Remove = true
 	do(mark)
-	until(t, "no reaction stands", func() bool { return marks() == 0 })
+	wait.Until(t, "no reaction stands", func() bool { return marks() == 0 })
 	do(relay.Typing{Chat: relay.ChatID(direct)})
 	do(relay.Delete{Chat: relay.ChatID(direct), Message: res.MessageID})
 	if info := do(relay.GetChatInfo{Chat: relay.ChatID(group)}).ChatInfo; info.Name != "The house" || info.Type != relay.ChatGroup {
@@ -424,8 +425,8 @@ func TestDendrite(t *testing.T) {
 	// A room that is replaced.
 	next := annie.do("POST", inRoom(relay.ChatID(group), "upgrade"), obj{"new_version": "10"})["replacement_room"].(string)
 	annie.do("POST", inRoom(relay.ChatID(next), "invite"), obj{"user_id": hermes.user})
-	until(t, "the bot is in the new room", inside(next, annie))
-	until(t, "the move is told", func() bool {
+	wait.Until(t, "the bot is in the new room", inside(next, annie))
+	wait.Until(t, "the move is told", func() bool {
 		return slices.Contains(in.moves(), platforms.Move{From: relay.ChatID(group), To: relay.ChatID(next)})
 	})
 
@@ -435,12 +436,12 @@ func TestDendrite(t *testing.T) {
 		annie.txn++
 		annie.do("PUT", inRoom(relay.ChatID(next), "send", "m.room.encrypted", fmt.Sprint("t", annie.txn)), obj{"algorithm": "m.megolm.v1.aes-sha2", "ciphertext": "x", "session_id": "y"})
 	}
-	until(t, "the notice stands", func() bool { return annie.find(next, sealedWords) != nil })
+	wait.Until(t, "the notice stands", func() bool { return annie.find(next, sealedWords) != nil })
 	_, err = p.Send(ctx, relay.Send{Chat: relay.ChatID(next), Content: "in the clear"})
 	if ae := relay.Explain(err); ae == nil || ae.Outcome != relay.NotSent || slices.ContainsFunc(annie.said(next), func(e obj) bool { return e["content"].(obj)["body"] == "in the clear" }) {
 		t.Errorf("a send into an encrypted room: %v", err)
 	}
-	until(t, "the status names the room", func() bool { return strings.Contains(p.Status().Reason, "The house") })
+	wait.Until(t, "the status names the room", func() bool { return strings.Contains(p.Status().Reason, "The house") })
 	if found := p.Examine(ctx, []relay.Place{{Platform: Name, Chat: relay.ChatID(next)}, {Platform: Name, Chat: relay.ChatID(direct)}}); len(found.Findings) != 1 || found.Findings[0].Code != "HC108" {
 		t.Errorf("the examination found %+v", found.Findings)
 	}

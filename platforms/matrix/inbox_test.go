@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"testing"
-	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -73,16 +71,4 @@ func (in *memoryInbox) moves() (out []platforms.Move) {
 		out = append(out, b.Moves...)
 	}
 	return out
-}
-
-// until looks again and again, a minute at most, for what a bot or another process does in its own time.
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for range 3000 {
-		if is() {
-			return
-		}
-		<-time.After(20 * time.Millisecond)
-	}
-	t.Fatalf("never: %s", what)
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/recent"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // bench is a bot on a fake, and what it handed in.
@@ -78,7 +79,7 @@ func (b *bench) start() {
 }
 
 // until waits for what comes with the next sync.
-func (b *bench) until(what string, is func() bool) { b.t.Helper(); until(b.t, what, is) }
+func (b *bench) until(what string, is func() bool) { b.t.Helper(); wait.Until(b.t, what, is) }
 
 func (b *bench) heard(text string) (ev relay.Event) {
 	b.t.Helper()

@@ -1,5 +1,5 @@
-// Package recent remembers the newest of what a bot heard and said: networks name messages without their texts, and tell a
-// bot of what it did itself.
+// Package recent remembers the newest messages and actions that a bot saw or made. It is needed because networks name a
+// message without its text, and report a bot's own actions to it.
 package recent
 
 import (
@@ -7,23 +7,24 @@ import (
 	"sync"
 )
 
-// Values are the newest values, by their keys, up to a number of them. Their methods may be called from any goroutine.
+// Values holds the newest values by their keys, up to a fixed number. Their methods may be called from any goroutine.
 type Values[K comparable, V any] struct {
 	most int // set once
 
 	mu      sync.Mutex // guards the fields below
 	values  map[K]V
-	order   []K           // a ring; the oldest is at next once it is full
-	next    int           // where the next key goes then
-	changed chan struct{} // closed and replaced with each value
+	order   []K           // a ring, in the order in which the keys were first put
+	next    int           // the index of the oldest key once the ring is full: the next new key replaces it
+	changed chan struct{} // closed and replaced by each Put
 }
 
-// New makes room for so many values.
+// New returns empty Values that hold at most most values.
 func New[K comparable, V any](most int) *Values[K, V] {
 	return &Values[K, V]{most: most, values: make(map[K]V), changed: make(chan struct{})}
 }
 
-// Put remembers v under k, in the place of what was remembered there.
+// Put stores v under k, in place of an earlier value. A new key drops the oldest one when there are too many. Putting a
+// known key again does not make it newer.
 func (r *Values[K, V]) Put(k K, v V) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -41,7 +42,7 @@ func (r *Values[K, V]) Put(k K, v V) {
 	r.changed = make(chan struct{})
 }
 
-// Get is what is remembered under k; false: nothing is.
+// Get returns the value under k; false: there is none.
 func (r *Values[K, V]) Get(k K) (V, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -49,7 +50,7 @@ func (r *Values[K, V]) Get(k K) (V, bool) {
 	return v, ok
 }
 
-// Wait is Get once there is something; false: ctx ended first.
+// Wait waits until there is a value under k, and returns it; false: ctx ended first.
 func (r *Values[K, V]) Wait(ctx context.Context, k K) (V, bool) {
 	for {
 		r.mu.Lock()

@@ -108,7 +108,7 @@ func (s *Socket) Serve(ctx context.Context, to Reader) error {
 	}
 	s.wg.Wait()
 	if code := websocket.CloseStatus(err); code == -1 || code == s.Close {
-		err = context.Cause(s.life) // what made us hang up
+		err = context.Cause(s.life) // the reason for our own close
 	}
 	return err
 }
@@ -159,9 +159,9 @@ func (s *Socket) read(allowance time.Duration) (raw []byte, whole bool, err erro
 	return nil, false, fmt.Errorf("what came is too large: more than %d bytes", s.Skipped)
 }
 
-// Beat has beat send a heartbeat every interval, and one for each nudge, until the connection ends. The first one comes
-// at a random time, so that a thousand bots do not beat at once after an outage. An error of beat ends the connection;
-// regular tells it that the heartbeat before had all of the interval to be answered.
+// Beat makes beat send a heartbeat every interval, and one for each nudge, until the connection ends. The first one
+// comes at a random time, so that a thousand bots do not beat at once after an outage. An error of beat ends the
+// connection; regular tells it that the heartbeat before had all of the interval to be answered.
 func (s *Socket) Beat(interval time.Duration, nudge <-chan struct{}, beat func(ctx context.Context, regular bool) error) {
 	s.wg.Go(func() {
 		timer := time.NewTimer(rand.N(interval))

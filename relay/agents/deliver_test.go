@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
@@ -108,11 +109,11 @@ func TestReceipts(t *testing.T) {
 	}
 	g := r.dial("home", local.LoopbackID)
 	g.inbound()
-	eventually(t, "taken", func() bool { return state() == "taken" })
+	wait.Until(t, "taken", func() bool { return state() == "taken" })
 
 	// What the operator drops is dead, and what they replay waits again.
 	_ = g.conn.CloseNow()
-	eventually(t, "the session's end", func() bool { return !r.hub.Awake("home") })
+	wait.Until(t, "the session's end", func() bool { return !r.hub.Awake("home") })
 	p.call("POST", "/agents/deliver/home", payloadOf("d2", "two")).want(t, 200, "")
 	es, err := r.db.Lanes.Entries(t.Context(), "home", store.EntryFilter{})
 	if err != nil || len(es) != 1 {

@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 func exchangeOf(dispatch, correlation, content string, more ...func(map[string]any)) map[string]any {
@@ -37,7 +38,7 @@ func TestExchange(t *testing.T) {
 		t.Errorf("again: %s, want %s", again.raw, a.raw)
 	}
 	p.call("POST", "/agents/exchange/home", exchangeOf("d1", "c1", "6 times 8?")).want(t, 400, "another payload")
-	eventually(t, "all is kept", func() bool {
+	wait.Until(t, "all is kept", func() bool {
 		return strings.Count(p.call("GET", "/agents/replies", nil).raw, `"correlation_id":"c1"`) == 3
 	})
 	p.call("POST", "/agents/exchange/home", payloadOf("d2", "x")).want(t, 400, "correlation_id")
@@ -125,7 +126,7 @@ func TestAnExchangeWaitsForTheTurnBefore(t *testing.T) {
 	go func() {
 		done <- p.call("POST", "/agents/exchange/home@desk", exchangeOf("d2", "c2", "and now?", member("timeout_ms", 100_000)))
 	}()
-	eventually(t, "the question waits", func() bool { return strings.Contains(fmt.Sprint(r.texts("home")), "and now?") })
+	wait.Until(t, "the question waits", func() bool { return strings.Contains(fmt.Sprint(r.texts("home")), "and now?") })
 	// Were the question on its way, it would be here before the result.
 	g.say(relay.Request{}, ev.Source.ChatID, "take an umbrella", true)
 	if ev := g.inbound(); !strings.Contains(ev.Text, "and now?") {
@@ -153,7 +154,7 @@ func TestATurnOutlivesItsSession(t *testing.T) {
 			g := r.dial("home", local.LoopbackID)
 			p.call("POST", "/agents/deliver/home@desk", payloadOf("d1", "it rains")).want(t, 200, "")
 			ev := g.inbound()
-			eventually(t, "it is taken", func() bool {
+			wait.Until(t, "it is taken", func() bool {
 				return p.call("GET", "/agents/receipt/d1?agent=home", nil).body["state"] == "taken"
 			})
 			_ = g.conn.CloseNow()
@@ -164,7 +165,7 @@ func TestATurnOutlivesItsSession(t *testing.T) {
 			go func() {
 				done <- p.call("POST", "/agents/exchange/home@desk", exchangeOf("d2", "c2", "and now?", member("timeout_ms", 100_000)))
 			}()
-			eventually(t, "the question waits", func() bool { return strings.Contains(fmt.Sprint(r.texts("home")), "and now?") })
+			wait.Until(t, "the question waits", func() bool { return strings.Contains(fmt.Sprint(r.texts("home")), "and now?") })
 			p.call("POST", "/agents/deliver/home@elsewhere", payloadOf("d3", "it snows")).want(t, 200, "")
 			if ev := g.inbound(); !strings.Contains(ev.Text, "it snows") { // nothing waits elsewhere
 				t.Errorf("came: %q", ev.Text)

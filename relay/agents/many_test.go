@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hermes-connector/hermes-connector/platforms/local"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // TestStatesOfMany: each of many receipts says what became of its own entry, also in flight, and over a restart.
@@ -35,7 +36,7 @@ func TestStatesOfMany(t *testing.T) {
 	for range 3 { // of three programs, so no turn is waited for
 		g.inbound()
 	}
-	eventually(t, "the third is taken", func() bool {
+	wait.Until(t, "the third is taken", func() bool {
 		return all[2].call("GET", "/agents/receipt/2?agent=home", nil).body["state"] == "taken"
 	})
 	states(func(n int) string {

@@ -21,6 +21,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // TestRefusals: each way in which a request can be wrong.
@@ -198,7 +199,7 @@ func TestLimits(t *testing.T) {
 // TestHealth: it needs no credential, and tells no more than whether something can be stored.
 func TestHealth(t *testing.T) {
 	r := newRig(t)
-	eventually(t, "the bot runs", func() bool { return r.bot.Status().State == platforms.Connected })
+	wait.Until(t, "the bot runs", func() bool { return r.bot.Status().State == platforms.Connected })
 	if err := r.db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -225,13 +226,13 @@ func TestStatus(t *testing.T) {
 	}
 	p.call("POST", "/agents/deliver/home", payloadOf("d", "x")).want(t, 200, "")
 	g.inbound()
-	eventually(t, "active", func() bool { return status() == "active" })
+	wait.Until(t, "active", func() bool { return status() == "active" })
 	r.sets(func() time.Time { return time.Now().Add(activeFor) })
 	if got := status(); got != "idle" {
 		t.Errorf("two minutes later: %v", got)
 	}
 	g.send(goingIdle())
-	eventually(t, "asleep", func() bool { return status() == "asleep" })
+	wait.Until(t, "asleep", func() bool { return status() == "asleep" })
 }
 
 // TestTheLineBefore: whatever stands in the fields, the first line is ours, whole, and nothing of theirs stands elsewhere.
@@ -386,7 +387,7 @@ func TestHeldExchangesHoldUpNobody(t *testing.T) {
 				}
 			})
 		}
-		eventually(t, "all are held", func() bool { return held() == heldAll })
+		wait.Until(t, "all are held", func() bool { return held() == heldAll })
 		return leave
 	}
 	var deliveries, upgrades [2][]time.Duration // by whether others are held
@@ -407,7 +408,7 @@ func TestHeldExchangesHoldUpNobody(t *testing.T) {
 			_ = g.conn.CloseNow()
 		}
 		leave()
-		eventually(t, "their places are free", func() bool { return held() == 0 })
+		wait.Until(t, "their places are free", func() bool { return held() == 0 })
 	}
 	for name, took := range map[string][2][]time.Duration{"deliveries": deliveries, "upgrades": upgrades} {
 		for _, ds := range took {

@@ -18,8 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coder/websocket"
-
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -34,6 +32,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/wake"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/vault"
@@ -308,20 +307,17 @@ func (r *rig) texts(agent string) (out []string) {
 // gateway is the far side of a session.
 type gateway struct {
 	r    *rig
-	conn *websocket.Conn
-	in   wire.Splitter
-	next []wire.Frame
+	conn *wiretest.End
 }
 
 // dial opens a session of an agent's gateway, which fronts that platform and no other.
 func (r *rig) dial(agent string, platform relay.PlatformID) *gateway {
 	r.t.Helper()
-	conn, _, err := websocket.Dial(context.Background(), strings.Replace(r.door.URL, "http", "ws", 1)+"/?as="+agent, nil)
+	conn, err := wiretest.Dial(context.Background(), strings.Replace(r.door.URL, "http", "ws", 1)+"/?as="+agent, nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = conn.CloseNow() })
-	conn.SetReadLimit(-1)
 	g := &gateway{r: r, conn: conn}
 	g.send(wire.Hello{Platform: platform})
 	if d, ok := g.read().(wire.Descriptor); !ok || d.Platform != platform {
@@ -332,11 +328,7 @@ func (r *rig) dial(agent string, platform relay.PlatformID) *gateway {
 
 func (g *gateway) send(f wire.Frame) {
 	g.r.t.Helper()
-	line, err := wire.Encode(f)
-	if err != nil {
-		g.r.t.Fatal(err)
-	}
-	if err := g.conn.Write(context.Background(), websocket.MessageText, line); err != nil {
+	if err := g.conn.Send(context.Background(), f); err != nil {
 		g.r.t.Fatal(err)
 	}
 }
@@ -345,26 +337,7 @@ func (g *gateway) send(f wire.Frame) {
 func (g *gateway) tryRead() (wire.Frame, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	for len(g.next) == 0 {
-		_, message, err := g.conn.Read(ctx)
-		if err != nil {
-			return nil, err
-		}
-		lines, err := g.in.Feed(message)
-		if err != nil {
-			return nil, err
-		}
-		for _, line := range lines {
-			f, err := wire.DecodeFromConnector(line)
-			if err != nil {
-				return nil, err
-			}
-			g.next = append(g.next, f)
-		}
-	}
-	f := g.next[0]
-	g.next = g.next[1:]
-	return f, nil
+	return g.conn.Next(ctx)
 }
 
 func (g *gateway) read() wire.Frame {
@@ -430,22 +403,6 @@ func (g *gateway) serve(answers func(ev relay.Event, say func(text string, final
 		}
 	}()
 	return func() { _ = g.conn.CloseNow(); <-done }
-}
-
-// eventually waits until ok is so.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	end := time.NewTimer(patience)
-	defer end.Stop()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-end.C:
-			t.Fatalf("%s did not happen", what)
-		case <-tick.C:
-		}
-	}
 }
 
 func sendTo(chat relay.ChatID) wire.Frame {

@@ -15,6 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // addTeller lets a program in that may write to Ann, who is linked to home.
@@ -45,7 +46,7 @@ func (r *rig) told() (out []string) {
 func TestTell(t *testing.T) {
 	r := newRig(t)
 	p := r.addTeller()
-	eventually(t, "the bots run", r.hub.Ready)
+	wait.Until(t, "the bots run", r.hub.Ready)
 	body := map[string]any{"text": "The backup is **done**.", "dispatch_id": "b1"}
 	first := p.call("POST", "/agents/tell/loopback:ann", body).want(t, 200, "")
 	if first.body["state"] != "sent" {
@@ -71,7 +72,7 @@ func TestTell(t *testing.T) {
 func TestPush(t *testing.T) {
 	r := newRig(t)
 	p := r.addTeller()
-	eventually(t, "the bots run", r.hub.Ready)
+	wait.Until(t, "the bots run", r.hub.Ready)
 	path := strings.TrimPrefix(p.People[0].PushURL, "http://connector.example")
 	anonymous := &program{r: r}
 	anonymous.Token = "x"
@@ -92,7 +93,7 @@ func TestPush(t *testing.T) {
 func TestMute(t *testing.T) {
 	r := newRig(t)
 	p := r.addTeller()
-	eventually(t, "the bots run", r.hub.Ready)
+	wait.Until(t, "the bots run", r.hub.Ready)
 	say := func(text string) {
 		t.Helper()
 		if err := r.net.Say(t.Context(), local.Message{User: "ann", Text: text}); err != nil {
@@ -100,13 +101,13 @@ func TestMute(t *testing.T) {
 		}
 	}
 	say("/mute cron")
-	eventually(t, "the answer", func() bool { return len(r.told()) == 1 })
+	wait.Until(t, "the answer", func() bool { return len(r.told()) == 1 })
 	if got := r.told()[0]; !strings.Contains(got, "no longer writes to you") {
 		t.Errorf("answer %q", got)
 	}
 	p.call("POST", "/agents/tell/loopback:ann", map[string]any{"text": "x"}).want(t, 403, "muted")
 	say("/unmute cron")
-	eventually(t, "the answer", func() bool { return len(r.told()) == 2 })
+	wait.Until(t, "the answer", func() bool { return len(r.told()) == 2 })
 	p.call("POST", "/agents/tell/loopback:ann", map[string]any{"text": "x"}).want(t, 200, "")
 	say("/mute radio") // no program of that name: it is for the agent
 	if got := r.texts("home"); len(got) != 1 || got[0] != "/mute radio" {
@@ -122,7 +123,7 @@ func TestMute(t *testing.T) {
 func TestTellWaits(t *testing.T) {
 	r := newRig(t)
 	p := r.addTeller()
-	eventually(t, "the bots run", r.hub.Ready)
+	wait.Until(t, "the bots run", r.hub.Ready)
 	r.net.FailNext(&relay.ActionError{Outcome: relay.NotSent, Public: "loopback: gone for good"})
 	p.call("POST", "/agents/tell/loopback:ann", map[string]any{"text": "x", "dispatch_id": "t"}).want(t, 403, "refused")
 	p.call("POST", "/agents/tell/loopback:ann", map[string]any{"text": "x", "dispatch_id": "t"}).want(t, 200, "") // it may be tried again
@@ -136,7 +137,7 @@ func TestAnAgentHearsWhatItsPersonWasTold(t *testing.T) {
 	if err := r.db.Bind(t.Context(), nil, store.Binding{Platform: local.LoopbackID, User: "bob", Instance: "home", DMChat: "@bob", BoundAt: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the bots run", r.hub.Ready)
+	wait.Until(t, "the bots run", r.hub.Ready)
 	tell := func(text string) {
 		t.Helper()
 		p.call("POST", "/agents/tell/loopback:ann", map[string]any{"text": text}).want(t, 200, "")

@@ -14,14 +14,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 func TestBodyMembers(t *testing.T) {
 	b, err := parse([]byte(`{"id":"first","id":"\u0061nn","ID":7,"none":null,"yes":true,"ids":["a","b"],"empty":[],
 		"people":[{"platform":"pigeon","userId":"ann"}],"text":"a b","nothing":""}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for name, tc := range map[string]struct{ got, want any }{
 		"of a repeated key the last":  {id[relay.UserID](b, "id"), relay.UserID("ann")},
 		"absent":                      {optionalID[relay.UserID](b, "other"), relay.UserID("")},
@@ -50,9 +49,7 @@ func TestBodyMembers(t *testing.T) {
 
 func TestTheFirstFaultStays(t *testing.T) {
 	b, err := parse([]byte(`{"a":1,"b":2}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	b.text("a")
 	b.flag("b")
 	b.flag("c")
@@ -84,9 +81,7 @@ func FuzzBody(f *testing.F) {
 			return
 		}
 		again, err := json.Marshal(b.members)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if _, err := parse(again); err != nil {
 			t.Fatalf("%s does not parse again: %v", again, err)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 const badToken = "the enrollment token is wrong, used, expired or for another gateway: ask for a new one"
@@ -199,9 +200,7 @@ func TestProvision(t *testing.T) {
 	if again.code != http.StatusOK || again.text("secret") != first.text("secret") {
 		t.Error("the second platform of a boot got another secret, want the same")
 	}
-	if err := r.db.UpdateGateway(t.Context(), nil, "gw", store.CameOrWent(r.clock.Add(time.Second), true)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.db.UpdateGateway(t.Context(), nil, "gw", store.CameOrWent(r.clock.Add(time.Second), true)))
 	r.clock = r.clock.Add(2 * time.Second)
 	replay := r.call("POST", "/relay/provision", bearer, body)
 	want = map[string]any{"secretIssued": false, "tenant": "home", "gatewayId": "gw", "instanceId": "gw", "routeKeys": []any{"loft"}}

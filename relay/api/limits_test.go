@@ -16,6 +16,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 	"github.com/hermes-connector/hermes-connector/relay/token"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 func TestFailuresPerAddress(t *testing.T) {
@@ -195,9 +196,7 @@ func TestASlowBodyIsCut(t *testing.T) {
 					t.Fatal(err)
 				}
 				resp, err := http.ReadResponse(in, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				if took := time.Since(start); resp.StatusCode != tc.code || took != tc.after {
 					t.Errorf("answered %d after %s, want %d after %s", resp.StatusCode, took, tc.code, tc.after)
 				}
@@ -212,9 +211,7 @@ func TestTroubleIsNoVerdict(t *testing.T) {
 	bearer, wrong := r.gw("gw"), token.Mint("gw", relay.NewSecret([]byte("x")), time.Time{})
 	ambient, code := r.ambient("gw"), r.code("other")
 	body := enrollBody(r.unbound(), "fresh")
-	if err := r.db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.db.Close())
 	for name, resp := range map[string]response{
 		"a good bearer": r.call("GET", "/manage/self", bearer, nil), "a wrong one": r.call("GET", "/manage/self", wrong, nil),
 		"enroll": r.call("POST", "/relay/enroll", "", body), "provision": r.call("POST", "/relay/provision", ambient, nil),

@@ -13,6 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 func TestPolicyIsAFullReplacement(t *testing.T) {
@@ -31,9 +32,7 @@ func TestPolicyIsAFullReplacement(t *testing.T) {
 		r.call("POST", "/relay/policy", r.gw("gw"), body).want(t, http.StatusOK, "")
 	}
 	i, err := store.Only(r.db.Instances(t.Context(), "gw"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	want := map[relay.PlatformID]store.Relevance{
 		"pigeon": {RequireAddress: true, OwnerMustAddress: true, Context: relay.ContextOff},
 	}

@@ -31,6 +31,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
@@ -71,18 +72,14 @@ func newRig(t *testing.T, o identity.Options) *rig {
 		}
 	})
 	v, err := vault.Open(t.Context(), r.db, vault.FileKey(filepath.Join(dir, "vault.key")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if o.Mode == identity.JWKS {
 		o.Issuer, o.Audience, o.JWKSFile = "issuer", "connector", r.writeKeys(dir)
 	}
 	log := slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	o.Now, o.Log = now, log
 	id, err := identity.New(r.db.Codes, v, r.db, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	r.auth = token.NewAuthority(r.db, v, now)
 	b := &bus.Local{}
 	t.Cleanup(b.Subscribe(func(n bus.Note) { r.told = append(r.told, n) }))
@@ -93,9 +90,7 @@ func newRig(t *testing.T, o identity.Options) *rig {
 	r.API = New(svc, r.auth, id, Options{Log: log, Now: now})
 	for g, tenant := range map[string]string{"gw": "home", "other": "away"} {
 		e, err := svc.Enroll(t.Context(), audit.Actor{}, manage.Enroll{Name: g, Tenant: tenant})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		r.secret[e.Gateway] = relay.NewSecret([]byte(e.Secret))
 	}
 	for user, g := range map[relay.UserID]string{"ann": "gw", "bob": "other"} {
@@ -118,13 +113,9 @@ func (r *rig) writeKeys(dir string) string {
 		"kty": "RSA", "kid": "k", "alg": "RS256",
 		"n": enc.EncodeToString(r.key.N.Bytes()), "e": enc.EncodeToString(big.NewInt(int64(r.key.E)).Bytes()),
 	}}})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, err)
 	path := filepath.Join(dir, "jwks.json")
-	if err := os.WriteFile(path, raw, 0o600); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, os.WriteFile(path, raw, 0o600))
 	return path
 }
 
@@ -142,9 +133,7 @@ func (r *rig) jwt(aud, tenant string) string {
 	t := jwt.NewWithClaims(jwt.SigningMethodRS256, claims)
 	t.Header["kid"] = "k"
 	s, err := t.SignedString(r.key)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, err)
 	return s
 }
 
@@ -152,9 +141,7 @@ func (r *rig) jwt(aud, tenant string) string {
 func (r *rig) code(name string) string {
 	r.t.Helper()
 	u, err := r.svc.Identity(r.t.Context(), audit.Actor{}, manage.Named{Name: name})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, err)
 	return u.URL[strings.LastIndexByte(u.URL, '/')+1:]
 }
 
@@ -167,9 +154,7 @@ func (r *rig) ambient(name string) string {
 func (r *rig) minted(code string) string {
 	r.t.Helper()
 	minted, _, err := r.id.Mint(r.t.Context(), code)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, err)
 	return minted
 }
 
@@ -177,9 +162,7 @@ func (r *rig) minted(code string) string {
 func (r *rig) enrollment(e manage.Enroll) (enrollment, code string) {
 	r.t.Helper()
 	et, err := r.svc.EnrollToken(r.t.Context(), audit.Actor{}, e)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, err)
 	return et.Token, et.IdentityURL[strings.LastIndexByte(et.IdentityURL, '/')+1:]
 }
 
@@ -205,9 +188,7 @@ func (r *rig) call(method, path, bearer string, body any) response {
 		text = b
 	default:
 		raw, err := json.Marshal(b)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		must.Succeed(r.t, err)
 		text = string(raw)
 	}
 	req := httptest.NewRequestWithContext(r.t.Context(), method, "https://relay.example.net"+path, strings.NewReader(text))

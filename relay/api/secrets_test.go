@@ -12,6 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // TestCredentialsAreToldOnce walks through the life of a gateway (invariant 5).
@@ -75,9 +76,7 @@ func TestCredentialsAreToldOnce(t *testing.T) {
 		t.Fatalf("%d audit rows, %v; want one per change", len(rows), err)
 	}
 	audit, err := json.Marshal(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for what, s := range secrets {
 		if len(s) < 8 {
 			t.Fatalf("the %s is %q: nothing to look for", what, s)

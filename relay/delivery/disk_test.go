@@ -12,6 +12,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // shelf is a Buffer the simulation can fill, look into and break.
@@ -68,9 +69,7 @@ type disk struct {
 func openStore(t testing.TB) *store.DB {
 	t.Helper()
 	db, err := store.Open(filepath.Join(t.TempDir(), "test.db"), store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return db
 }
 
@@ -80,9 +79,7 @@ func newDisk(t testing.TB, db *store.DB, inst relay.InstanceID) *disk {
 	err := db.Enroll(t.Context(), nil,
 		store.Gateway{ID: relay.GatewayID(inst), Instance: inst, Tenant: relay.DefaultTenant},
 		store.Instance{ID: inst, Tenant: relay.DefaultTenant})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return &disk{DB: db, t: t, inst: inst}
 }
 
@@ -95,25 +92,19 @@ func (d *disk) append(text string) relay.BufferID {
 		Delivery: ev, Frame: []byte(text), Whole: isWhole(text),
 		Forward: forwardOf(text), To: []store.Recipient{{Instance: d.inst}},
 	}}})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.Succeed(d.t, err)
 	return out.Items[0].Buffers[0]
 }
 
 func (d *disk) buffered() []store.Entry {
 	es, err := d.Lanes.Entries(d.t.Context(), d.inst, store.EntryFilter{})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.Succeed(d.t, err)
 	return es
 }
 
 func (d *disk) reason(id relay.BufferID) (store.DeadReason, bool) {
 	dead, err := d.Lanes.Entries(d.t.Context(), d.inst, store.EntryFilter{Dead: true})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.Succeed(d.t, err)
 	for _, l := range dead {
 		if l.Buffer == id {
 			return l.Reason, true

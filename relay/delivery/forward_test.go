@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // entries runs f with a lane over entries with these texts, in virtual time.
@@ -243,9 +244,7 @@ func TestAForwardAfterAFlip(t *testing.T) {
 		s := connect(t, l)
 		wantPushed(t, s, 1, 2)
 		flip := func() {
-			if err := s.pump.Flip(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, s.pump.Flip(t.Context()))
 			s.pump.Resume()
 		}
 		s.hold(true)
@@ -269,9 +268,7 @@ func TestAForwardAfterAFlip(t *testing.T) {
 		s.deaf = true
 		s.mu.Unlock()
 		time.Sleep(forwardLasts)
-		if err := s.pump.Flip(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.pump.Flip(t.Context()))
 		s.pump.Resume()
 		wantPushed(t, s, 1, 1)
 		wantForms(t, s)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // TestAnEntryOfAnotherBotWaitsAndHoldsNobodyUp is invariant 3: what the session does not front is passed
@@ -46,9 +47,7 @@ func TestAFlipAmongEntriesThatWait(t *testing.T) {
 		m.append("hi")
 		s := connect(t, l)
 		wantPushed(t, s, 2)
-		if err := s.pump.Flip(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.pump.Flip(t.Context()))
 		s.widen()
 		wantPushed(t, s, 2)
 		s.pump.Resume()

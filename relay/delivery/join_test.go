@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // wantGiven checks the texts that a socket was given so far, once nothing moves any more.
@@ -151,9 +152,7 @@ func TestTheOneInDoubtComesAgain(t *testing.T) {
 		s := connect(t, l)
 		wantGiven(t, s, lines(said[:2]...))
 		m.append(said[2])
-		if err := s.pump.Flip(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.pump.Flip(t.Context()))
 		s.pump.Resume()
 		wantGiven(t, s, lines(said[:2]...), lines(said[:2]...))
 		lose(t, s)
@@ -171,12 +170,8 @@ func TestWhatIsLeftOfAJoinComesAgain(t *testing.T) {
 	entries(t, Options{}, func(t *testing.T, m *memory, l *Lane) {
 		s := connect(t, l)
 		wantGiven(t, s, lines(said...))
-		if err := s.pump.Flip(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := m.Bury(t.Context(), "i1", ids(2)[0], store.DeadOverflow); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.pump.Flip(t.Context()))
+		must.Succeed(t, m.Bury(t.Context(), "i1", ids(2)[0], store.DeadOverflow))
 		s.pump.Resume()
 		wantGiven(t, s, lines(said...), lines(said[0], said[2]))
 		mustAck(t, s, 3, true)
@@ -251,9 +246,7 @@ func TestAJoinWaitsForItsFiles(t *testing.T) { // invariant 10
 	inPlay(t, Options{}, func(t *testing.T, m *memory, l *Lane, s *socket) {
 		wantPushed(t, s)
 		m.append("whole@a/x#3")
-		if err := m.Bury(t.Context(), "i1", ids(1)[0], store.DeadRemoved); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, m.Bury(t.Context(), "i1", ids(1)[0], store.DeadRemoved))
 		s.hurry()
 		wantGiven(t, s, lines(said[1], "whole@a/x#3"))
 		lose(t, s)

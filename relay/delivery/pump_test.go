@@ -16,6 +16,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // socket is what stands behind a pump in a test: the list of what was pushed, and an outbox that
@@ -600,9 +601,7 @@ func TestAckWhileTheEntryGoesOutAgain(t *testing.T) { // invariants 3 and 4
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()
 	<-pushed
-	if err := p.Flip(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.Flip(ctx))
 	p.Resume()
 	<-b.begun
 
@@ -637,12 +636,8 @@ func TestWhatIsGoneAfterAFlipHoldsNothingUp(t *testing.T) {
 	bubble(t, 1, Options{}, func(t *testing.T, m *memory, l *Lane) {
 		s := connect(t, l)
 		wantPushed(t, s, 1)
-		if err := s.pump.Flip(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := m.Bury(t.Context(), "i1", ids(1)[0], store.DeadOverflow); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.pump.Flip(t.Context()))
+		must.Succeed(t, m.Bury(t.Context(), "i1", ids(1)[0], store.DeadOverflow))
 		m.append("second")
 		l.Grown(2)
 		s.pump.Resume()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // inPlay runs f with a lane over entries with those texts, and a socket that settles nothing yet.
@@ -73,9 +74,7 @@ func TestWhatIsOfferedIsSettledToo(t *testing.T) {
 		id := m.append("whole")
 		l.Appended(m.buffered()[0])
 		synctest.Wait()
-		if err := s.pump.Flip(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.pump.Flip(t.Context()))
 		s.hurry()
 		s.pump.Resume()
 		wantPushed(t, s, id.Seq)
@@ -89,9 +88,7 @@ func TestWhatIsOfferedIsSettledToo(t *testing.T) {
 func TestWhatLeavesTheBufferMeanwhileIsNotPushed(t *testing.T) {
 	inPlay(t, Options{}, func(t *testing.T, m *memory, l *Lane, s *socket) {
 		synctest.Wait()
-		if err := m.Bury(t.Context(), "i1", ids(1)[0], store.DeadRemoved); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, m.Bury(t.Context(), "i1", ids(1)[0], store.DeadRemoved))
 		s.hurry()
 		wantPushed(t, s, 2)
 		lose(t, s)
@@ -105,9 +102,7 @@ func TestARepeatedEntryIsSettledAnew(t *testing.T) {
 			inPlay(t, Options{}, func(t *testing.T, m *memory, l *Lane, s *socket) {
 				s.hurry()
 				wantPushed(t, s, 1)
-				if err := s.pump.Flip(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, s.pump.Flip(t.Context()))
 				s.dawdle()
 				s.pump.Resume()
 				wantPushed(t, s, 1)

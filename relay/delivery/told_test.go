@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // TestThePumpTakesTheEntryItIsToldOf: from memory if it waits for just that one, else from the buffer,
@@ -58,9 +59,7 @@ func TestThePumpTakesTheEntryItIsToldOf(t *testing.T) { // invariants 3, 6, 7
 		wantPushed(t, s, 1, 2, 3, 4, 5)
 		reads(1, "a hint")
 
-		if err := s.pump.Flip(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.pump.Flip(t.Context()))
 		l.Appended(add("six"))
 		wantPushed(t, s, 1, 2, 3, 4, 5)
 		s.pump.Resume()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // backlog is entries, of which all had gathered when the session begins.
@@ -220,9 +221,7 @@ func TestAGatewayThatWokeHasABacklog(t *testing.T) {
 	entries(t, Options{}, func(t *testing.T, m *memory, l *Lane) {
 		s := connect(t, l)
 		synctest.Wait()
-		if err := s.pump.Flip(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.pump.Flip(t.Context()))
 		for _, text := range []string{"hi@a/x", "hi@a/y"} {
 			m.append(text)
 			l.Appended(m.buffered()[len(m.buffered())-1])
@@ -244,9 +243,7 @@ func TestAFlipEndsEveryTurn(t *testing.T) {
 		wantPushed(t, s, 1)
 		mustAck(t, s, 1, true)
 		wantPushed(t, s, 1)
-		if err := s.pump.Flip(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.pump.Flip(t.Context()))
 		time.Sleep(turnMost)
 		wantPushed(t, s, 1)
 		s.pump.Resume()
@@ -283,9 +280,7 @@ func TestWhatIsBuriedMeanwhileHoldsNothingUp(t *testing.T) {
 		wantPushed(t, s, 1)
 		mustAck(t, s, 1, true)
 		wantPushed(t, s, 1)
-		if err := m.Bury(t.Context(), "i1", ids(2)[0], "overflow"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, m.Bury(t.Context(), "i1", ids(2)[0], "overflow"))
 		time.Sleep(turnSilent)
 		wantPushed(t, s, 1, 3)
 	}, "hi@a/x", "hi@a/y", "hi@a/x")

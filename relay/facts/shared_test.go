@@ -3,7 +3,6 @@ package facts
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/storetest"
 )
 
 // roomy is a bot of a network where others can join a direct chat.
@@ -31,11 +31,7 @@ func (r roomy) CanSee(context.Context, relay.Place, relay.UserID) (bool, error) 
 // TestADirectChatThatOthersJoined: where Ann linked herself her gateway acts as long as she and the bot are alone there, and
 // then as long as she sees it, as in any other chat.
 func TestADirectChatThatOthersJoined(t *testing.T) {
-	db, err := store.Open(filepath.Join(t.TempDir(), "db"), store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := storetest.Open(t, t.TempDir(), store.Options{})
 	now := time.Now()
 	home := store.Instance{ID: "home", Tenant: relay.DefaultTenant, CreatedAt: now}
 	for _, err := range []error{

@@ -1,5 +1,5 @@
 // Package filename makes names of files safe: those that strangers gave to files on a network, and those that gateways
-// give to uploads. Here a name is never used as a path; the names are made safe for others.
+// give to uploads. This package never uses a name as a path; it makes names safe for the code that does.
 //
 // Invariants:
 //
@@ -23,7 +23,7 @@ const Max = 255
 const maxExt = 16
 
 // Clean returns name without its folders and without characters that are invisible or turn the direction of writing. A
-// long name loses the end of its stem. It is empty if nothing is left.
+// long name loses the end of its stem. The result is empty if nothing is left.
 func Clean(name string) string {
 	if i := strings.LastIndexAny(name, `/\`); i >= 0 {
 		name = name[i+1:]

@@ -57,7 +57,7 @@ func plain(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.'
 }
 
-// percent is name with everything but plain characters as %XX, as RFC 8187 wants it.
+// percent returns name with every byte that is not a plain character as %XX, as RFC 8187 demands.
 func percent(name string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder

@@ -16,6 +16,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 func TestWhoReceives(t *testing.T) {
@@ -144,9 +145,7 @@ func TestWhoReceives(t *testing.T) {
 		"of two own instances the default receives direct messages": {
 			set: func(r *rig) {
 				r.enroll("kids", "ann")
-				if err := r.db.SetDMDefault(r.t.Context(), nil, "kids", local.LoopbackID, "ann"); err != nil {
-					r.t.Fatal(err)
-				}
+				must.Succeed(r.t, r.db.SetDMDefault(r.t.Context(), nil, "kids", local.LoopbackID, "ann"))
 			},
 			say:  local.Message{User: "ann", Text: "hi"},
 			want: map[relay.InstanceID]gate.Reason{"kids": gate.Delivered},
@@ -233,9 +232,7 @@ func TestAClaimedRoomThatShrank(t *testing.T) {
 			r.enroll("home", "ann")
 			r.enroll("kids", "ann")
 			r.update("home", func(i *store.Instance) { i.Principal.Policy = relay.AnyOne })
-			if err := r.db.SetDMDefault(t.Context(), nil, "kids", local.LoopbackID, "ann"); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, r.db.SetDMDefault(t.Context(), nil, "kids", local.LoopbackID, "ann"))
 			if tc.claimed {
 				r.claim("home", relay.ChatID("@"+tc.say))
 			}
@@ -266,9 +263,7 @@ func TestARepeatedEventEndsAtTheSeenMark(t *testing.T) {
 		Source: relay.Source{Platform: local.LoopbackID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
 	}
 	for range 2 {
-		if err := in.Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev, ev}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, in.Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev, ev}}))
 	}
 	if got := r.texts("home"); len(got) != 1 {
 		t.Errorf("buffer = %q, want the event once", got)
@@ -285,9 +280,7 @@ func TestCursorAndQuarantineAreStoredWithTheBatch(t *testing.T) {
 		Undecodable: []platforms.Undecodable{{Raw: []byte(`{"x":`), Err: errors.New("unexpected end")}},
 		Cursor:      []byte("42"),
 	}
-	if err := in.Accept(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, in.Accept(t.Context(), b))
 	if got, err := in.Cursor(t.Context()); err != nil || string(got) != "42" {
 		t.Errorf("cursor = %q, %v, want 42", got, err)
 	}
@@ -308,9 +301,7 @@ func TestAnOversizedEventLosesContextFirstAndIsBuriedThen(t *testing.T) {
 	}
 	huge := ev
 	huge.ID, huge.MessageID, huge.Context, huge.Text = "e2", "2", nil, strings.Repeat("c", 1100<<10)
-	if err := in.Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev, huge}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, in.Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev, huge}}))
 	es, err := r.db.Lanes.Entries(t.Context(), "home", store.EntryFilter{})
 	if err != nil || len(es) != 1 || len(eventIn(t, es[0]).Context) != 1 || eventIn(t, es[0]).Context[0].UserName != "new" {
 		t.Fatalf("entries = %d, %v, want one with the newest line of its context", len(es), err)
@@ -328,9 +319,7 @@ func TestLinkCodeInADirectMessageBindsAndIsAnswered(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home")
 	code, _, err := r.desk.Mint(t.Context(), audit.Actor{}, "home", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	r.say(local.Message{User: "ann", Text: "/link " + code})
 	act, err := r.net.Act(t.Context(), 0)
 	if err != nil || act.Chat != "@ann" || !strings.Contains(act.Text, "home") {
@@ -347,9 +336,7 @@ func TestAMovedChatTakesItsGrantAlong(t *testing.T) {
 	r.enroll("home", "ann")
 	r.claim("home", "old")
 	in := r.hub.in.Inbox(r.bot)
-	if err := in.Accept(t.Context(), platforms.Batch{Moves: []platforms.Move{{From: "old", To: "new"}}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, in.Accept(t.Context(), platforms.Batch{Moves: []platforms.Move{{From: "old", To: "new"}}}))
 	g, ok, err := store.First(r.db.Grants(t.Context(), store.GrantFilter{Covering: &relay.Place{Platform: local.LoopbackID, Chat: "new"}}))
 	if err != nil || !ok || g.Instance != "home" {
 		t.Errorf("grant on the new id = %+v, %v, %v, want home's", g, ok, err)
@@ -373,9 +360,7 @@ func TestVisibilityIsForgottenWhenThePlatformSaysSo(t *testing.T) {
 	r.net.Leave("garden", "ann")
 	say(gate.Delivered) // believed for a minute
 	in := r.hub.in.Inbox(r.bot)
-	if err := in.Accept(t.Context(), platforms.Batch{Roster: []platforms.RosterChange{{Chat: "garden"}}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, in.Accept(t.Context(), platforms.Batch{Roster: []platforms.RosterChange{{Chat: "garden"}}}))
 	say(gate.NotVisible)
 }
 
@@ -390,9 +375,7 @@ func TestWhatNetworksSayOfRightsIsPassedOn(t *testing.T) {
 		got = append(got, changes...)
 	}})
 	for _, b := range []platforms.Batch{{}, {Roster: []platforms.RosterChange{{Chat: "garden"}}}} {
-		if err := h.in.Inbox(r.bot).Accept(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, h.in.Inbox(r.bot).Accept(t.Context(), b))
 	}
 	if want := []platforms.RosterChange{{Chat: "garden"}}; !slices.Equal(got, want) {
 		t.Errorf("passed on %+v, want %+v", got, want)

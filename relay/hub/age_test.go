@@ -3,7 +3,6 @@ package hub
 import (
 	"encoding/json"
 	"errors"
-	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +13,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/storetest"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // aged is a gateway of unknown age, in virtual time.
@@ -31,23 +32,15 @@ func inAge(t *testing.T, test func(t *testing.T, a *aged)) {
 func inBubble(t *testing.T, newer bool, bots []platforms.Bot, test func(t *testing.T, f *socketFlip, b bus.Bus)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := storetest.Open(t, t.TempDir(), store.Options{})
 		b := &bus.Local{}
 		f := &socketFlip{t: t, db: db, inst: "home", hub: New(db, nil, b, bots, Options{})}
 		defer b.Subscribe(f.hub.note)()
-		if err := db.Enroll(t.Context(), nil, store.Gateway{ID: "home", Instance: "home", Tenant: relay.DefaultTenant, Newer: newer},
-			store.Instance{ID: "home", Tenant: relay.DefaultTenant}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Enroll(t.Context(), nil, store.Gateway{ID: "home", Instance: "home", Tenant: relay.DefaultTenant, Newer: newer},
+			store.Instance{ID: "home", Tenant: relay.DefaultTenant}))
 		test(t, f, b)
 		f.lose(delivery.ErrShutdown)
 		f.running.Wait()
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
 	})
 }
 

@@ -19,6 +19,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 const slashKind = "discord.interaction_token"
@@ -184,20 +186,9 @@ func TestAnswersOfTwoSessionsShareNoCapability(t *testing.T) {
 func TestADuplicateTakesNoCapabilityAway(t *testing.T) {
 	r, p := newResponderRig(t)
 	r.enroll("home", "ann")
-	in := r.hub.in.Inbox(r.bot)
-	ev := relay.Event{
-		ID: "i1", Bot: r.bot, MessageID: "i1", Type: relay.TypeCommand, Text: "/status", At: time.Now(),
-		Source: relay.Source{Platform: local.LoopbackID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
-	}
-	c := platforms.Capability{
-		Event: "i1", Kind: slashKind, ID: "i1", Token: relay.NewSecret([]byte("tok1")), Placeholder: true,
-		ExpiresAt: time.Now().Add(15 * time.Minute),
-	}
-	// Twice in one batch: the second one is a duplicate, and takes nothing from the first.
-	b := platforms.Batch{Events: []relay.Event{ev, ev}, Capabilities: []platforms.Capability{c}}
-	if err := in.Accept(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	b := slash(r.bot, "ann", "@ann", "i1", "/status", "tok1")
+	b.Events = append(b.Events, b.Events[0]) // the second one is a duplicate, and takes nothing from the first
+	must.Succeed(t, r.hub.in.Inbox(r.bot).Accept(t.Context(), b))
 	if !r.holds("home", "i1") {
 		t.Error("a duplicate took the capability away")
 	}
@@ -210,23 +201,14 @@ func TestACapabilityIsNoneWhenTheCommitFails(t *testing.T) {
 	p := &responder{}
 	r := newRigOn(t, store.Options{MaxSize: 1 << 20}, func(l *local.Loopback) platforms.Bot { p.Loopback = l; return p })
 	r.enroll("home", "ann")
-	ev := relay.Event{
-		ID: "i1", Bot: r.bot, MessageID: "i1", Type: relay.TypeCommand, Text: "/status", At: time.Now(),
-		Source: relay.Source{Platform: local.LoopbackID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
-	}
-	c := platforms.Capability{
-		Event: "i1", Kind: slashKind, ID: "i1", Token: relay.NewSecret([]byte("tok1")), Placeholder: true,
-		ExpiresAt: time.Now().Add(15 * time.Minute),
-	}
+	b := slash(r.bot, "ann", "@ann", "i1", strings.Repeat("x", 16<<10), "tok1")
 	in := r.hub.in.Inbox(r.bot)
-	ev.Text = strings.Repeat("x", 16<<10)
-	filler, err := ev, error(nil)
+	filler, err := b.Events[0], error(nil)
 	for n := 0; err == nil && n < 1000; n++ {
 		filler.ID = relay.EventID(fmt.Sprint("filler", n))
 		err = in.Accept(t.Context(), platforms.Batch{Events: []relay.Event{filler}})
 	}
-	err = in.Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}, Capabilities: []platforms.Capability{c}})
-	if !errors.Is(err, store.ErrFull) {
+	if err = in.Accept(t.Context(), b); !errors.Is(err, store.ErrFull) {
 		t.Fatalf("Accept = %v, want a full disk", err)
 	}
 	if r.holds("home", "i1") {
@@ -254,7 +236,7 @@ func TestEveryStrangersPlaceholderGoes(t *testing.T) {
 		r.command("eve", fmt.Sprint("i", n), "/status", fmt.Sprint("tok", n), true)
 	}
 	close(open)
-	eventually(t, "all to be discarded", func() bool { return len(p.log()) == strangers })
+	wait.Until(t, "all to be discarded", func() bool { return len(p.log()) == strangers })
 	if left := r.hub.Counters()["placeholder_left"]; left != 0 {
 		t.Errorf("%d placeholders were left", left)
 	}
@@ -286,7 +268,7 @@ func TestThePlaceholderOfAForgottenCapabilityGoes(t *testing.T) {
 	for n := range 4 {
 		r.command("ann", fmt.Sprint("i", n), "/status", fmt.Sprint("tok", n), true)
 	}
-	eventually(t, "the oldest to go", func() bool { return len(p.log()) == answered+2 })
+	wait.Until(t, "the oldest to go", func() bool { return len(p.log()) == answered+2 })
 	got := p.log()[answered:]
 	slices.Sort(got)
 	if want := []string{"discard old0", "discard old3"}; !slices.Equal(got, want) {

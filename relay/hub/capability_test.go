@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +23,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/storetest"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 const annsKey = relay.SessionKey("agent:main:loopback:dm:@ann")
@@ -202,11 +203,7 @@ func TestNoAnswerIsPutInThePlaceOfAnother(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
-			db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer db.Close()
+			db := storetest.Open(t, t.TempDir(), store.Options{})
 			p := &truthful{dice: rand.New(rand.NewPCG(seed, 1)), place: map[string]string{}}
 			p.Loopback = local.NewLoopback(local.NewNetwork(), nil)
 			h := New(db, nil, &bus.Local{}, []platforms.Bot{p}, Options{Seal: plainSeal{}})
@@ -266,12 +263,8 @@ func TestTwoTenantsWithOneSessionKey(t *testing.T) {
 	r.enroll("home", "ann")
 	for _, name := range []relay.InstanceID{"theirs", "empty"} {
 		i := store.Instance{ID: name, Tenant: "others", CreatedAt: time.Now()}
-		if err := r.db.Enroll(t.Context(), nil, store.Gateway{ID: relay.GatewayID(name), Instance: i.ID, Tenant: "others", CreatedAt: time.Now()}, i); err != nil {
-			t.Fatal(err)
-		}
-		if err := r.db.Bind(t.Context(), nil, store.Binding{Platform: local.LoopbackID, User: "ann", Instance: name, Tenant: "others", BoundAt: time.Now()}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, r.db.Enroll(t.Context(), nil, store.Gateway{ID: relay.GatewayID(name), Instance: i.ID, Tenant: "others", CreatedAt: time.Now()}, i))
+		must.Succeed(t, r.db.Bind(t.Context(), nil, store.Binding{Platform: local.LoopbackID, User: "ann", Instance: name, Tenant: "others", BoundAt: time.Now()}))
 	}
 	for i, tenant := range map[relay.InstanceID]relay.TenantID{"home": relay.DefaultTenant, "theirs": "others"} {
 		r.give(capability.Record{
@@ -371,20 +364,14 @@ func TestAFollowUpIsDeclinedInTheSameWords(t *testing.T) {
 		"no longer honoured": {give: func(r *rig, p *responder) { r.give(mine, "t"); p.gone = true }},
 		"no longer allowed": {give: func(r *rig, _ *responder) {
 			r.give(mine, "t")
-			if err := r.db.Unbind(r.t.Context(), nil, "home", local.LoopbackID, "ann"); err != nil {
-				r.t.Fatal(err)
-			}
+			must.Succeed(r.t, r.db.Unbind(r.t.Context(), nil, "home", local.LoopbackID, "ann"))
 		}},
 		"it does not open": {give: func(r *rig, _ *responder) { r.hub.opts.Seal = plainSeal{"another"}; r.give(mine, "t") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &responder{}
 			p.Loopback = local.NewLoopback(local.NewNetwork(), nil)
-			db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer db.Close()
+			db := storetest.Open(t, t.TempDir(), store.Options{})
 			h := New(db, nil, &bus.Local{}, []platforms.Bot{p}, Options{Seal: plainSeal{}})
 			r := &rig{t: t, db: db, bot: p.ID(), hub: h}
 			r.enroll("home", "ann")
@@ -401,10 +388,8 @@ func TestAFollowUpIsDeclinedInTheSameWords(t *testing.T) {
 				tc.request.Action = ask
 			}
 			a := s.Action(t.Context(), tc.request)
-			if err := a.Allow(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			_, err = a.Do(t.Context(), func() (context.Context, relay.Request, bool) { return t.Context(), tc.request, true })
+			must.Succeed(t, a.Allow(t.Context()))
+			_, err := a.Do(t.Context(), func() (context.Context, relay.Request, bool) { return t.Context(), tc.request, true })
 			got, err := wire.Encode(wire.OutboundResult{ID: "r", Err: relay.Explain(err)})
 			if err != nil || string(bytes.TrimSpace(got)) != want {
 				t.Errorf("the gateway reads %s, want %s (%v)", got, want, err)
@@ -447,9 +432,7 @@ func TestWhatAnotherKeySealedIsDropped(t *testing.T) {
 	var log bytes.Buffer
 	h := New(r.db, r.desk, r.bus, []platforms.Bot{p}, Options{Seal: plainSeal{"new"}, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	for range 2 {
-		if err := h.out.Capabilities.DropUseless(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, h.out.Capabilities.DropUseless(t.Context()))
 	}
 	if n := strings.Count(log.String(), "level=WARN"); n != 1 || !strings.Contains(log.String(), "capabilities=3") || strings.Contains(log.String(), "tok") {
 		t.Errorf("the log says %s", log.String())
@@ -463,11 +446,7 @@ func TestWhatAnotherKeySealedIsDropped(t *testing.T) {
 func TestAnUndecidedCapabilityOutlivesARestart(t *testing.T) {
 	for _, sees := range []bool{true, false} {
 		t.Run(fmt.Sprint("its owner sees the chat: ", sees), func(t *testing.T) {
-			db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer db.Close()
+			db := storetest.Open(t, t.TempDir(), store.Options{})
 			p := &responder{}
 			r := &rig{t: t, db: db, net: local.NewNetwork(), bus: &bus.Local{}}
 			p.Loopback = local.NewLoopback(r.net, nil)
@@ -479,26 +458,14 @@ func TestAnUndecidedCapabilityOutlivesARestart(t *testing.T) {
 				r.net.Join("garden", "ann")
 			}
 			p.think("tok1")
-			ev := relay.Event{
-				ID: "i1", Bot: r.bot, MessageID: "i1", Type: relay.TypeCommand, Text: "/ask", At: time.Now(), Traits: relay.Traits{Addressed: true},
-				Source: relay.Source{Platform: local.LoopbackID, ChatID: "garden", ChatType: relay.ChatGroup, UserID: "eve"},
-			}
-			c := platforms.Capability{
-				Event: "i1", Kind: slashKind, ID: "i1", Token: relay.NewSecret([]byte("tok1")), Placeholder: true, ExpiresAt: time.Now().Add(15 * time.Minute),
-			}
 			before := r.restarted(p, plainSeal{}) // the process that is killed before the verdict
 			r.hub = r.restarted(p, plainSeal{})
-			in := before.in.Inbox(r.bot)
-			if err := in.Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}, Capabilities: []platforms.Capability{c}}); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, before.in.Inbox(r.bot).Accept(t.Context(), slash(r.bot, "eve", "garden", "i1", "/ask", "tok1")))
 			stored, ok, err := r.db.Capabilities.In(t.Context(), "home", r.bot, "i1")
 			if err != nil || !ok || !stored.Undecided || r.holds("home", "i1") {
 				t.Fatalf("stored %+v, %v, %v; of use: %v", stored, ok, err, r.holds("home", "i1"))
 			}
-			if err := r.hub.in.Judge(t.Context(), relay.Chat{Bot: r.bot, ID: "garden"}); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, r.hub.in.Judge(t.Context(), relay.Chat{Bot: r.bot, ID: "garden"}))
 			if !sees {
 				if r.hub.tasks.Waiting() != 1 {
 					t.Fatal("nobody is to take the placeholder away")
@@ -525,11 +492,7 @@ func TestAnUndecidedCapabilityOutlivesARestart(t *testing.T) {
 // TestCapabilitiesCostNoCommits: an interaction costs that of a message, answers none, and 256 that idle none.
 func TestCapabilitiesCostNoCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close()
+		db := storetest.Open(t, t.TempDir(), store.Options{})
 		p := &responder{}
 		p.Loopback = local.NewLoopback(local.NewNetwork(), nil)
 		r := &rig{t: t, db: db, bot: p.ID()}

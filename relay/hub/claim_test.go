@@ -2,7 +2,6 @@ package hub
 
 import (
 	"context"
-	"path/filepath"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -13,29 +12,19 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/inbound"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/storetest"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // claims is a hub with two bots of "tell" and one of "mute"; ann and bob are bound to "home" on
 // "tell", eve to "kids".
 func claims(t *testing.T) (*Hub, *stage, *stage) {
 	t.Helper()
-	db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	db := storetest.Open(t, t.TempDir(), store.Options{})
 	for user, inst := range map[relay.UserID]relay.InstanceID{"ann": "home", "bob": "home", "eve": "kids"} {
 		i := store.Instance{ID: inst, Tenant: relay.TenantID(inst)}
-		if err := db.Enroll(t.Context(), nil, store.Gateway{ID: relay.GatewayID(user)}, i); err != nil {
-			t.Fatal(err)
-		}
-		if err := db.Bind(t.Context(), nil, store.Binding{Platform: tell, User: user, Instance: inst}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Enroll(t.Context(), nil, store.Gateway{ID: relay.GatewayID(user)}, i))
+		must.Succeed(t, db.Bind(t.Context(), nil, store.Binding{Platform: tell, User: user, Instance: inst}))
 	}
 	first, second, other := &stage{bot: relay.Bot{Platform: tell, ID: "1"}}, &stage{bot: relay.Bot{Platform: tell, ID: "2"}}, &stage{bot: relay.Bot{Platform: mute, ID: "1"}}
 	return New(db, nil, &bus.Local{}, []platforms.Bot{first, second, asked{other, other, other, other, other, other, other, other}}, Options{}), first, second
@@ -175,9 +164,7 @@ func TestCommandsAreNoReasonToClaim(t *testing.T) {
 	answers(first)
 	first.manages = func(_ context.Context, _ relay.Place, u relay.UserID) (bool, error) { return u == "ann", nil }
 	for _, commands := range [][]string{{"/add"}, nil} {
-		if err := h.db.Bind(t.Context(), nil, store.Binding{Platform: tell, User: "ann", Instance: "kids", Commands: commands}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, h.db.Bind(t.Context(), nil, store.Binding{Platform: tell, User: "ann", Instance: "kids", Commands: commands}))
 		if _, ok := h.MayClaim(t.Context(), "kids", tell, "park", "green"); ok != (commands == nil) {
 			t.Errorf("linked for %q: MayClaim = %t", commands, ok)
 		}
@@ -208,9 +195,7 @@ func TestWhoManagesIsAskedEveryTime(t *testing.T) {
 func TestAPlatformWithoutTheAbilitiesAllowsNoClaim(t *testing.T) {
 	h, first, _ := claims(t)
 	answers(first)
-	if err := h.db.Bind(t.Context(), nil, store.Binding{Platform: mute, User: "ann", Instance: "home"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, h.db.Bind(t.Context(), nil, store.Binding{Platform: mute, User: "ann", Instance: "home"}))
 	for _, chat := range []relay.ChatID{"", "green"} {
 		if at, ok := h.MayClaim(t.Context(), "home", mute, "park", chat); ok {
 			t.Errorf("%q: MayClaim = %+v, want no", chat, at)

@@ -10,6 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 func TestContextIsReadWhenTheEntrySettles(t *testing.T) {
@@ -73,7 +74,7 @@ func TestContextIsForWhoeverItIsGrantedTo(t *testing.T) {
 	g.past.lines = []relay.ContextLine{{UserID: "7", Text: "aaaaa"}}
 	g.net.Join("garden", "bob")
 	g.brings("e1", "hello", "garden")
-	eventually(t, "a verdict", g.decided)
+	wait.Until(t, "a verdict", g.decided)
 	for name, want := range map[string]int{"home": 0, "guest": 1} {
 		if got := g.come(name).takes(); len(got.Context) != want || got.Text != "hello" {
 			t.Errorf("%s got %q with %d lines of context, want %d", name, got.Text, len(got.Context), want)

@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // TestSeenOfTheDirectory: what was delivered is known; what nobody received, and what never came, is not.
@@ -35,9 +36,7 @@ func TestAWholeScopeIsInTheDirectory(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
 	g := store.Grant{Platform: local.LoopbackID, Scope: "park", Instance: "home", Tenant: relay.DefaultTenant, GrantedAt: time.Now()}
-	if err := r.db.Claim(t.Context(), nil, g); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.db.Claim(t.Context(), nil, g))
 	got, err := r.hub.in.Inbox(r.bot).(platforms.Directory).Chats(t.Context())
 	if err != nil || !slices.Contains(got, relay.Place{Platform: local.LoopbackID, Scope: "park"}) {
 		t.Errorf("chats %v, %v", got, err)

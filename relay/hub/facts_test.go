@@ -15,6 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/visibility"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // town is facts.Stored about an instance "home" with n people "p0", "p1" and on, who talked in "yard" and "hall",
@@ -153,9 +154,7 @@ func TestJudgingReadsTheSameWhateverThereIs(t *testing.T) {
 				h.facts.Stored = f
 				got := ""
 				if tc.action == nil {
-					if err := h.in.Inbox(first.bot).Accept(t.Context(), platforms.Batch{Events: []relay.Event{tc.event}}); err != nil {
-						t.Fatal(err)
-					}
+					must.Succeed(t, h.in.Inbox(first.bot).Accept(t.Context(), platforms.Batch{Events: []relay.Event{tc.event}}))
 					got = string(h.Decisions()[0].Reason)
 				} else {
 					err := s.Action(t.Context(), relay.Request{Action: tc.action}).Allow(t.Context())
@@ -228,9 +227,7 @@ func TestAnActionWaitsForItsRateLimitAndIsPickedThen(t *testing.T) {
 		}{{false, 1}, {true, 1}} {
 			old := relay.Request{Action: relay.Send{Chat: "@ann", Content: "old"}}
 			a := s.Action(t.Context(), old)
-			if err := a.Allow(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, a.Allow(t.Context()))
 			done := make(chan error)
 			picked := make(chan struct{}, 1)
 			go func() {
@@ -245,9 +242,7 @@ func TestAnActionWaitsForItsRateLimitAndIsPickedThen(t *testing.T) {
 				t.Error("it did not wait")
 			}
 			if tc.unbound {
-				if err := h.db.Unbind(t.Context(), nil, "home", tell, "ann"); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, h.db.Unbind(t.Context(), nil, "home", tell, "ann"))
 				time.Sleep(time.Minute) // that long it waited
 			}
 			close(p.open)
@@ -268,9 +263,7 @@ func TestAnActionThatTheRateLimitRefusesIsCounted(t *testing.T) {
 	s := h.newAttachment(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
 	s.say(first.bot)
 	a := s.Action(t.Context(), relay.Request{Action: relay.Send{Chat: "@ann", Content: "x"}})
-	if err := a.Allow(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, a.Allow(t.Context()))
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := a.Do(ended, func() (context.Context, relay.Request, bool) {
@@ -293,9 +286,7 @@ func TestWhatWasAllowedCoversTheNewestOfItsKind(t *testing.T) {
 	s.say(first.bot)
 	s.markNewer()
 	a := s.Action(t.Context(), relay.Request{Action: relay.Edit{Chat: "@ann", Message: "m", Content: "old"}})
-	if err := a.Allow(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, a.Allow(t.Context()))
 	_, err := a.Do(t.Context(), func() (context.Context, relay.Request, bool) {
 		return t.Context(), relay.Request{Action: relay.Edit{Chat: "@ann", Message: "m", Content: "new"}}, true
 	})

@@ -8,6 +8,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // answer has ann write and the gateway answer.
@@ -33,7 +35,7 @@ func (g *gallery) wantOld(old, fetches bool) {
 // becomesOld waits until the gateway is known to be too old for files: that follows its acknowledgement.
 func (g *gallery) becomesOld() {
 	g.t.Helper()
-	eventually(g.t, "the gateway is too old for files", func() bool {
+	wait.Until(g.t, "the gateway is too old for files", func() bool {
 		r, err := store.Only(g.db.Gateways(g.t.Context(), "home"))
 		return err == nil && r.TooOld && !r.Fetches
 	})
@@ -88,12 +90,10 @@ func TestAnOldGatewayIsKnownAfterARestart(t *testing.T) {
 	r := newRig(t, with(newCabinet())) // the loopback bot itself
 	g := &gallery{rig: r}
 	r.enroll("home", "ann")
-	if err := r.db.UpdateGateway(t.Context(), nil, "home", func(g *store.Gateway, _ *store.Instance) error {
+	must.Succeed(t, r.db.UpdateGateway(t.Context(), nil, "home", func(g *store.Gateway, _ *store.Instance) error {
 		g.TooOld = true
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	g.brings("e1", "look", "", aPhoto)
 	got := g.come("home").takes()
 	if got.Type != relay.TypeText || len(got.Media) > 0 || got.Text != "look\n[Photo: this gateway is too old to fetch files]" {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -20,8 +19,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/storetest"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // TestFlipOnTheSocket is TestFlipInEveryOrder of relay/delivery with everything real: sockets,
@@ -44,19 +46,13 @@ func TestFlipOnTheSocket(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				db := storetest.Open(t, t.TempDir(), store.Options{})
 				runs := 0
 				exploreOrders(long.Pick(60, 1_000_000), func(choose func(int) int) {
 					runs++
 					runSocketFlip(t, db, relay.InstanceID(fmt.Sprint("i", runs)), strings.Fields(steps), choose)
 				})
 				t.Logf("%d orders", runs)
-				if err := db.Close(); err != nil {
-					t.Error(err)
-				}
 			})
 		})
 	}
@@ -106,7 +102,7 @@ type socketFlip struct {
 
 // flipLink is one connection of the gateway, and what it read.
 type flipLink struct {
-	conn *websocket.Conn
+	conn *wiretest.End
 	end  context.CancelCauseFunc // stops the session as the connector's stop does
 	cut  func()
 
@@ -126,10 +122,8 @@ func runSocketFlip(t *testing.T, db *store.DB, inst relay.InstanceID, steps []st
 		hub: New(db, nil, b, nil, Options{}),
 	}
 	defer b.Subscribe(f.hub.note)()
-	if err := db.Enroll(t.Context(), nil, store.Gateway{ID: relay.GatewayID(inst), Instance: inst, Tenant: relay.DefaultTenant, Newer: true},
-		store.Instance{ID: inst, Tenant: relay.DefaultTenant}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.Enroll(t.Context(), nil, store.Gateway{ID: relay.GatewayID(inst), Instance: inst, Tenant: relay.DefaultTenant, Newer: true},
+		store.Instance{ID: inst, Tenant: relay.DefaultTenant}))
 	f.connect()
 	for {
 		synctest.Wait()
@@ -223,12 +217,8 @@ func (f *socketFlip) step(step string, b bus.Bus) {
 }
 
 func (f *socketFlip) say(frame wire.Frame) {
-	line, err := wire.Encode(frame)
-	if err != nil {
-		f.t.Fatal(err)
-	}
 	conn := f.live.conn
-	f.running.Go(func() { _ = conn.Write(f.t.Context(), websocket.MessageText, line) })
+	f.running.Go(func() { _ = conn.Send(f.t.Context(), frame) })
 }
 
 // lose ends the live connection, if there is one: cause nil is left to the next hello.
@@ -284,10 +274,8 @@ func (f *socketFlip) dial() {
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return far, nil },
 	}}
 	var err error
-	l.conn, _, err = websocket.Dial(f.t.Context(), "ws://connector/relay", &websocket.DialOptions{HTTPClient: client})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	l.conn, err = wiretest.Dial(f.t.Context(), "ws://connector/relay", &websocket.DialOptions{HTTPClient: client})
+	must.Succeed(f.t, err)
 	<-taken
 	_ = srv.Close()
 	<-served
@@ -315,36 +303,33 @@ func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 
 // read notes what comes, and checks it.
 func (l *flipLink) read(ctx context.Context) {
-	var split wire.Splitter
-	for {
-		_, message, err := l.conn.Read(ctx)
-		if err != nil {
-			return
-		}
-		lines, _ := split.Feed(message)
-		for _, line := range lines {
-			frame, err := wire.DecodeFromConnector(line)
-			l.mu.Lock()
-			switch x := frame.(type) {
-			case wire.Descriptor:
-				l.idle = false
-			case wire.GoingIdleAck:
-				l.idle = true
-			case wire.OutboundResult:
-				l.results++
-			case wire.Inbound:
-				if l.idle {
-					l.problem = x.Buffer + " came behind the going_idle_ack"
-				}
-				l.texts = append(l.texts, x.Event.Text)
-				if !slices.Contains(l.held, x.Buffer) {
-					l.held = append(l.held, x.Buffer)
-				}
-			default:
-				l.problem = fmt.Sprintf("%T: %v", frame, err)
+	err := l.conn.Each(ctx, func(frame wire.Frame) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		switch x := frame.(type) {
+		case wire.Descriptor:
+			l.idle = false
+		case wire.GoingIdleAck:
+			l.idle = true
+		case wire.OutboundResult:
+			l.results++
+		case wire.Inbound:
+			if l.idle {
+				l.problem = x.Buffer + " came behind the going_idle_ack"
 			}
-			l.mu.Unlock()
+			l.texts = append(l.texts, x.Event.Text)
+			if !slices.Contains(l.held, x.Buffer) {
+				l.held = append(l.held, x.Buffer)
+			}
+		default:
+			l.problem = fmt.Sprintf("%T", frame)
 		}
+		return nil
+	})
+	if errors.Is(err, wiretest.ErrUnreadable) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.problem = err.Error()
 	}
 }
 
@@ -365,9 +350,7 @@ func (f *socketFlip) finish() {
 	f.connect()
 	synctest.Wait()
 	entries, err := f.db.Lanes.Entries(f.t.Context(), f.inst, store.EntryFilter{})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must.Succeed(f.t, err)
 	for _, e := range entries {
 		id := e.Buffer.String()
 		if f.acked[id] {

@@ -14,31 +14,24 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // request is an interaction of user in the chat, empty: in their direct messages, which goes to gateways as a request.
 func (r *rig) request(user relay.UserID, chat relay.ChatID, id string, until time.Time, press bool) relay.Forward {
 	r.t.Helper()
-	ev := relay.Event{
-		ID: relay.EventID(id), Bot: r.bot, MessageID: relay.MessageID(id), Type: relay.TypeCommand, Text: "/" + id, At: time.Now(),
-		Source: relay.Source{Platform: local.LoopbackID, ChatID: chat, ChatType: relay.ChatGroup, UserID: user},
-		Traits: relay.Traits{Addressed: true, Press: press},
-	}
 	if chat == "" {
-		ev.Source.ChatID, ev.Source.ChatType = "@"+relay.ChatID(user), relay.ChatDM
+		chat = "@" + relay.ChatID(user)
 	}
-	c := platforms.Capability{
-		Event: ev.ID, Kind: "discord.interaction_token", ID: id, Token: relay.NewSecret([]byte("token of " + id)),
-		Placeholder: !press, ExpiresAt: time.Now().Add(15 * time.Minute),
-	}
+	b := slash(r.bot, user, chat, id, "/"+id, "token of "+id)
+	b.Events[0].Traits.Press, b.Capabilities[0].Placeholder = press, !press
 	f := relay.Forward{
-		Event: ev, Method: "POST", Path: platforms.HookPath(r.bot), Headers: [][2]string{{"content-type", "application/json"}},
+		Event: b.Events[0], Method: "POST", Path: platforms.HookPath(r.bot), Headers: [][2]string{{"content-type", "application/json"}},
 		Body: fmt.Appendf(nil, `{"id":%q}`, id), Until: until,
 	}
-	b := platforms.Batch{Events: []relay.Event{ev}, Capabilities: []platforms.Capability{c}, Forwards: []relay.Forward{f}}
-	if err := r.hub.in.Inbox(r.bot).Accept(r.t.Context(), b); err != nil {
-		r.t.Fatal(err)
-	}
+	b.Forwards = []relay.Forward{f}
+	must.Succeed(r.t, r.hub.in.Inbox(r.bot).Accept(r.t.Context(), b))
 	return f
 }
 
@@ -58,7 +51,7 @@ func (g *gateway) forwarded(f relay.Forward) string {
 
 func (r *rig) empty(name relay.InstanceID) {
 	r.t.Helper()
-	eventually(r.t, "an empty lane", func() bool {
+	wait.Until(r.t, "an empty lane", func() bool {
 		l, err := r.db.Lanes.State(r.t.Context(), name)
 		return err == nil && l.Entries == 0 && l.Dead == 0
 	})
@@ -90,7 +83,7 @@ func TestAForwardIsADeliveryLikeAnother(t *testing.T) {
 	}
 	last := g.forwarded(second) // though nothing is acknowledged
 	g.send(wire.InboundAck{Buffer: in.Buffer})
-	eventually(t, "the first to be taken", func() bool { return cmp.Equal(r.texts("home"), []string{"/i2"}) })
+	wait.Until(t, "the first to be taken", func() bool { return cmp.Equal(r.texts("home"), []string{"/i2"}) })
 	if !slices.Contains(p.log(), "settle token of i1") {
 		t.Error("the buttons that were pressed are still there")
 	}
@@ -98,7 +91,7 @@ func TestAForwardIsADeliveryLikeAnother(t *testing.T) {
 		t.Fatalf("send: %+v", res.Err)
 	}
 	_ = g.conn.CloseNow()
-	eventually(t, "the end of the session", func() bool { return !r.hub.Connected("home") })
+	wait.Until(t, "the end of the session", func() bool { return !r.hub.Connected("home") })
 	if got := r.texts("home"); !cmp.Equal(got, []string{"/i2"}) {
 		t.Fatalf("left behind: %q", got)
 	}
@@ -129,9 +122,7 @@ func TestAForwardThatCannotGoAsOne(t *testing.T) {
 		Source: relay.Source{Platform: local.LoopbackID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
 	}
 	f := relay.Forward{Event: ev, Method: "POST", Path: "/", Body: make([]byte, wire.MaxFrame), Until: soon()}
-	if err := r.hub.in.Inbox(r.bot).Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}, Forwards: []relay.Forward{f}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.hub.in.Inbox(r.bot).Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}, Forwards: []relay.Forward{f}}))
 	in = g.inbound()
 	if in.Event.Text != "/large" {
 		t.Fatalf("%+v", in)
@@ -146,15 +137,9 @@ func TestAForwardGoesWhereItsEventWould(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
 	kids := store.Instance{ID: "kids", Tenant: "other", CreatedAt: time.Now(), Principal: store.Principal{Policy: relay.AnyOne}}
-	if err := r.db.Enroll(t.Context(), nil, store.Gateway{ID: "kids", Instance: "kids", Tenant: "other", CreatedAt: time.Now()}, kids); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.db.Bind(t.Context(), nil, store.Binding{Tenant: "other", Platform: local.LoopbackID, User: "bob", Instance: "kids", BoundAt: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.db.Claim(t.Context(), nil, store.Grant{Platform: local.LoopbackID, Chat: "park", Instance: "kids", Tenant: "other", GrantedAt: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.db.Enroll(t.Context(), nil, store.Gateway{ID: "kids", Instance: "kids", Tenant: "other", CreatedAt: time.Now()}, kids))
+	must.Succeed(t, r.db.Bind(t.Context(), nil, store.Binding{Tenant: "other", Platform: local.LoopbackID, User: "bob", Instance: "kids", BoundAt: time.Now()}))
+	must.Succeed(t, r.db.Claim(t.Context(), nil, store.Grant{Platform: local.LoopbackID, Chat: "park", Instance: "kids", Tenant: "other", GrantedAt: time.Now()}))
 	r.say(local.Message{User: "bob", Chat: "park", Text: "hi"}) // so it is known that Bob sees the chat
 	for n, tc := range []struct {
 		user  relay.UserID
@@ -168,12 +153,10 @@ func TestAForwardGoesWhereItsEventWould(t *testing.T) {
 	} {
 		id := fmt.Sprint("i", n)
 		r.request(tc.user, "park", id, soon(), tc.press)
-		eventually(t, "a verdict", r.decided)
+		wait.Until(t, "a verdict", r.decided)
 		for _, name := range []relay.InstanceID{"home", "kids"} {
 			es, err := r.db.Lanes.Entries(t.Context(), name, store.EntryFilter{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			at := slices.IndexFunc(es, func(e store.Entry) bool { return string(e.About.ID) == id })
 			if at >= 0 != tc.want[name] || at >= 0 && es[at].Forward == nil {
 				t.Errorf("%s of %s (a press: %v) at %s: %v", id, tc.user, tc.press, name, r.reasons())
@@ -194,7 +177,7 @@ func TestAForwardInDeadLettersComesBack(t *testing.T) {
 	r.say(local.Message{User: "ann", Text: "pushes it out"})
 	g := r.dial("home")
 	g.send(wire.InboundAck{Buffer: g.inbound().Buffer})
-	eventually(t, "an empty lane", func() bool { return len(r.texts("home")) == 0 })
+	wait.Until(t, "an empty lane", func() bool { return len(r.texts("home")) == 0 })
 	if n, err := r.db.Lanes.Replay(t.Context(), nil, "home"); n.Moved != 1 || err != nil {
 		t.Fatal(n, err)
 	}

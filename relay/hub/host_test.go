@@ -14,6 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // troupe is what the players of a test did.
@@ -65,9 +66,7 @@ func (p *player) Run(ctx context.Context, _ platforms.Inbox) error {
 // hosting runs a hub in a synctest bubble until the test ends.
 func hosting(t *testing.T, bots ...platforms.Bot) (*Hub, func()) {
 	db, err := store.Open(t.TempDir()+"/connector.db", store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	h := New(db, nil, &bus.Local{}, bots, Options{Seal: plainSeal{}})
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/guard"
@@ -20,6 +21,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/transfer"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // allFiles is what the hub of a real connector gets. The zero value has none yet.
@@ -44,9 +46,7 @@ func (r *rig) keepFiles(files *allFiles) (url string) {
 	*files = allFiles{k, transfer.NewFinder(k, g, func(count.Counter) {})}
 	ctx, stop := context.WithCancel(r.t.Context())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, err)
 	srv := &http.Server{Handler: routes.New(nil, transfer.New(k, named{}, transfer.Options{}).Routes()...)}
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -67,7 +67,7 @@ func (r *rig) keepFiles(files *allFiles) (url string) {
 func slowServer(t testing.TB) string {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "100000")
-		for wait(r.Context(), 50*time.Millisecond) {
+		for backoff.Pause(r.Context(), 50*time.Millisecond) {
 			if _, err := w.Write([]byte("x")); err != nil {
 				return
 			}
@@ -97,7 +97,7 @@ func fileHostiles(t testing.TB, media string) map[string]func(context.Context, n
 			if _, err := io.WriteString(c, hello); err != nil {
 				return
 			}
-			for n := 0; wait(ctx, oftenest); n++ {
+			for n := 0; backoff.Pause(ctx, oftenest); n++ {
 				if _, err := c.Write(hostileMessage(fmt.Sprintf(frame, n, n))); err != nil {
 					return
 				}
@@ -110,7 +110,7 @@ func fileHostiles(t testing.TB, media string) map[string]func(context.Context, n
 			var wg sync.WaitGroup
 			for range 8 {
 				wg.Go(func() {
-					for wait(ctx, oftenest) {
+					for backoff.Pause(ctx, oftenest) {
 						upload(ctx, media, 1<<20)
 					}
 				})

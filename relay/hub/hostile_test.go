@@ -19,9 +19,11 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 var measureHostile = flag.Duration("hostile.measure", 0, "measure the neighbours of each hostile gateway for that long, and print a table")
@@ -59,7 +61,7 @@ func hostiles() map[string]func(ctx context.Context, c net.Conn) {
 			if _, err := c.Write([]byte(start)); err != nil {
 				return
 			}
-			for wait(ctx, pause) {
+			for backoff.Pause(ctx, pause) {
 				if _, err := c.Write(b); err != nil {
 					return
 				}
@@ -75,11 +77,11 @@ func hostiles() map[string]func(ctx context.Context, c net.Conn) {
 	return map[string]func(context.Context, net.Conn){
 		"never reads": func(ctx context.Context, c net.Conn) {
 			_, _ = c.Write([]byte(hello))
-			wait(ctx, time.Hour)
+			backoff.Pause(ctx, time.Hour)
 		},
 		"reads a byte a second": func(ctx context.Context, c net.Conn) {
 			_, _ = c.Write([]byte(hello))
-			for b := make([]byte, 1); wait(ctx, time.Second); {
+			for b := make([]byte, 1); backoff.Pause(ctx, time.Second); {
 				if _, err := c.Read(b); err != nil {
 					return
 				}
@@ -102,22 +104,10 @@ func hostiles() map[string]func(ctx context.Context, c net.Conn) {
 				defer more.Close()
 				_, _ = io.WriteString(more, hostileUpgrade)
 			}
-			wait(ctx, time.Hour)
+			backoff.Pause(ctx, time.Hour)
 		},
 		"floods pings":   pour(0, hello, slices.Repeat(hostileFrame(0x89, ""), 100)),
 		"tiny fragments": pour(0, hello+string(hostileFrame(0x01, "x")), slices.Repeat(hostileFrame(0x00, ""), 100)),
-	}
-}
-
-// wait pauses, and reports whether ctx lives on.
-func wait(ctx context.Context, pause time.Duration) bool {
-	t := time.NewTimer(pause)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }
 
@@ -138,7 +128,7 @@ func (r *rig) torment(ctx context.Context, do func(context.Context, net.Conn)) (
 		}
 		stop()
 		_ = c.Close()
-		wait(ctx, time.Millisecond)
+		backoff.Pause(ctx, time.Millisecond)
 	}
 	return dials
 }
@@ -266,9 +256,7 @@ func (n *neighbours) talk(events int, every time.Duration) (peak uint64) {
 		ev := benchEvent(n.r, i)
 		ev.Text = fmt.Sprintf("%d@%d", i, time.Now().UnixNano())
 		ev.Source.ChatID, ev.Source.UserID = relay.ChatID("@"+u), u
-		if err := in.Accept(n.r.t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
-			n.r.t.Fatal(err)
-		}
+		must.Succeed(n.r.t, in.Accept(n.r.t.Context(), platforms.Batch{Events: []relay.Event{ev}}))
 	}
 	n.done.Wait()
 	return peak

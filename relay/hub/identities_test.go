@@ -8,6 +8,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 func TestWhatASessionDoesNotFrontWaitsForTheHelloThatDoes(t *testing.T) {
@@ -25,7 +26,7 @@ func TestWhatASessionDoesNotFrontWaitsForTheHelloThatDoes(t *testing.T) {
 			if _, ok := g.read().(wire.Descriptor); !ok {
 				t.Fatal("no descriptor")
 			}
-			eventually(t, "the look at what waits", func() bool { return len(r.hub.Unfronted("home")) > 0 })
+			wait.Until(t, "the look at what waits", func() bool { return len(r.hub.Unfronted("home")) > 0 })
 			if diff := cmp.Diff([]relay.Bot{r.bot}, r.hub.Unfronted("home")); diff != "" {
 				t.Errorf("unfronted (-want +got):\n%s", diff)
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // drawer is the hub's files in memory: by instance and address.
@@ -122,7 +123,7 @@ func TestASlowFileHoldsUpItsChatOnly(t *testing.T) {
 		t.Fatalf("the platform did %q before the file was there", p.log())
 	}
 	close(files.slow)
-	eventually(t, "the file", func() bool { return slices.Equal(p.log(), []string{"media @ann: picture"}) })
+	wait.Until(t, "the file", func() bool { return slices.Equal(p.log(), []string{"media @ann: picture"}) })
 }
 
 // TestABotWithoutFilesIsAskedForNone: the gateway is told at once, and no server is.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // kept notes what it is to fetch. It has no file.
@@ -54,9 +55,7 @@ func TestFilesGetIDs(t *testing.T) {
 			Source:      relay.Source{Platform: r.bot.Platform, ChatID: relay.ChatID(user), ChatType: relay.ChatDM, UserID: user},
 			Attachments: slices.Repeat([]relay.Attachment{{Ref: "r", Kind: relay.TypePhoto}}, 12),
 		}
-		if err := in.Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, in.Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}}))
 	}
 	all, err := r.db.Media.List(t.Context())
 	if err != nil || len(all) != relay.MaxAttachments {

@@ -13,6 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/inbound"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // newPoliteRig is newRig with replies, of a process that has run for an hour.
@@ -40,9 +41,7 @@ func (r *rig) again(id relay.EventID, user relay.UserID) int {
 		ID: id, MessageID: "m1", Bot: r.bot, Type: relay.TypeText, Text: "hello",
 		Source: relay.Source{Platform: r.bot.Platform, ChatID: relay.ChatID("@" + string(user)), ChatType: relay.ChatDM, UserID: user},
 	}
-	if err := h.in.Inbox(r.bot).Accept(r.t.Context(), platforms.Batch{Events: []relay.Event{ev, ev}}); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, h.in.Inbox(r.bot).Accept(r.t.Context(), platforms.Batch{Events: []relay.Event{ev, ev}}))
 	return h.tasks.Waiting()
 }
 

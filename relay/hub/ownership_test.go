@@ -17,6 +17,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/visibility"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // scribe is a stage that can do everything to messages and threads, and does it whoever wrote them,
@@ -157,13 +158,9 @@ func newParlour(t *testing.T, tells, moderates bool) *parlour {
 			p.db.Enroll(ctx, nil, store.Gateway{ID: relay.GatewayID(i)}, store.Instance{ID: i, Tenant: relay.TenantID(i)}),
 			p.db.Bind(ctx, nil, store.Binding{Platform: tell, User: u, Instance: i}),
 		)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
-	if err := p.db.Claim(ctx, nil, store.Grant{Platform: tell, Scope: "house", Chat: "hall", Instance: "home"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.db.Claim(ctx, nil, store.Grant{Platform: tell, Scope: "house", Chat: "hall", Instance: "home"}))
 	for _, c := range []relay.ChatID{"hall", "yard"} {
 		p.hear("ann", c)
 		p.hear("bob", c)
@@ -175,9 +172,7 @@ func newParlour(t *testing.T, tells, moderates bool) *parlour {
 func (p *parlour) open() {
 	p.t.Helper()
 	db, err := store.Open(p.path, store.Options{})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, err)
 	p.db, p.sessions = db, make(map[relay.InstanceID]*attachment)
 	p.hub = New(db, link.NewDesk(db, plainMAC{}, time.Now), &bus.Local{}, []platforms.Bot{p.bot}, Options{})
 	for _, i := range []relay.InstanceID{"home", "guest", "other"} {
@@ -185,9 +180,7 @@ func (p *parlour) open() {
 		s.say(p.scribe.bot)
 		s.markNewer() // its age is not what this is about
 		s.fetches.Store(true)
-		if err := p.hub.enter(s); err != nil {
-			p.t.Fatal(err)
-		}
+		must.Succeed(p.t, p.hub.enter(s))
 		p.sessions[i] = s
 	}
 }
@@ -204,9 +197,7 @@ func (p *parlour) hear(u relay.UserID, c relay.ChatID) {
 	if c == "@ann" {
 		ev.Source.ChatType, ev.Source.Scope = relay.ChatDM, ""
 	}
-	if err := p.hub.in.Inbox(p.scribe.bot).Accept(p.t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, p.hub.in.Inbox(p.scribe.bot).Accept(p.t.Context(), platforms.Batch{Events: []relay.Event{ev}}))
 	judgeDue(p.t, p.hub)
 }
 
@@ -218,9 +209,7 @@ func (p *parlour) do(i relay.InstanceID, a relay.Action) (relay.Result, error) {
 func (p *parlour) send(i relay.InstanceID, c relay.ChatID) relay.MessageID {
 	p.t.Helper()
 	res, err := p.do(i, relay.Send{Chat: c, Content: "hello"})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, err)
 	return res.MessageID
 }
 
@@ -299,9 +288,7 @@ func TestWhoSentAMessageOutlivesARestart(t *testing.T) {
 		if n := p.db.Stats().Commits - before; n != 0 {
 			t.Errorf("a send took %d commits, want 0", n)
 		}
-		if err := p.db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, p.db.Close())
 		p.open()
 		p.may(relay.Delete{Chat: "yard", Message: m}, "guest")
 		time.Sleep(48*time.Hour + time.Second)
@@ -328,9 +315,7 @@ func TestTopics(t *testing.T) {
 	if p.scribe.made {
 		t.Error("a topic of another chat counts as ours")
 	}
-	if err := p.db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.db.Close())
 	p.open()
 	if _, err := p.do("guest", relay.ThreadRename{Chat: "yard", Thread: "in yard", Name: "new", OnlyIfConnectorCreated: true}); err != nil || !p.scribe.made {
 		t.Errorf("after a restart: %v, ours: %t", err, p.scribe.made)

@@ -14,6 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/inbound"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // quiet sets the gateway's quiet hours, in UTC; empty: it has none. A bubble begins at midnight.
@@ -26,9 +27,7 @@ func (n *night) quiet(hours string) {
 			n.t.Fatal(err)
 		}
 	}
-	if err := n.db.UpdateInstance(n.t.Context(), nil, "home", func(i *store.Instance) error { i.Quiet = h; return nil }); err != nil {
-		n.t.Fatal(err)
-	}
+	must.Succeed(n.t, n.db.UpdateInstance(n.t.Context(), nil, "home", func(i *store.Instance) error { i.Quiet = h; return nil }))
 	n.hub.bus.Publish(bus.Changed{Instance: "home"})
 }
 
@@ -128,9 +127,7 @@ func TestAForwardWaitsThroughQuietHours(t *testing.T) {
 			Source: relay.Source{Platform: n.bot.Platform, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann", MessageID: "f"},
 		}
 		f := relay.Forward{Event: ev, Method: "POST", Path: "/", Until: time.Now().Add(15 * time.Minute)}
-		if err := n.in.Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}, Forwards: []relay.Forward{f}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, n.in.Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}, Forwards: []relay.Forward{f}}))
 		time.Sleep(6 * time.Hour)
 		n.gets()
 		time.Sleep(time.Hour)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/authors"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 const (
@@ -86,9 +87,7 @@ func TestWhoReactedOutlivesARestart(t *testing.T) {
 		if n := p.db.Stats().Commits - before; n != 0 {
 			t.Errorf("a reaction took %d commits, want 0", n)
 		}
-		if err := p.db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, p.db.Close())
 		p.open()
 		p.reacts("guest", "said1", tick, false)
 		time.Sleep(authors.Kept)

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -25,7 +24,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/storetest"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // patience bounds what a test waits for. Only a hang meets it, however busy the machine is.
@@ -90,15 +93,7 @@ func newRigWith(t testing.TB, wrap func(*local.Loopback) platforms.Bot, set ...s
 // newRigOn is newRigWith with a database of those options.
 func newRigOn(t testing.TB, o store.Options, wrap func(*local.Loopback) platforms.Bot, set ...setting) *rig {
 	t.Helper()
-	db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	db := storetest.Open(t, t.TempDir(), o)
 	r := &rig{t: t, db: db, net: local.NewNetwork(), bus: &bus.Local{}}
 	p := local.NewLoopback(r.net, nil)
 	r.bot = p.ID()
@@ -152,9 +147,7 @@ func (r *rig) enroll(name string, people ...relay.UserID) relay.InstanceID {
 	r.t.Helper()
 	i := store.Instance{ID: relay.InstanceID(name), Tenant: relay.DefaultTenant, CreatedAt: time.Now()}
 	g := store.Gateway{ID: relay.GatewayID(name), Instance: i.ID, Tenant: i.Tenant, CreatedAt: i.CreatedAt, Newer: true}
-	if err := r.db.Enroll(r.t.Context(), nil, g, i); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, r.db.Enroll(r.t.Context(), nil, g, i))
 	for _, u := range people {
 		r.bind(i.ID, u)
 	}
@@ -165,27 +158,21 @@ func (r *rig) enroll(name string, people ...relay.UserID) relay.InstanceID {
 func (r *rig) bind(i relay.InstanceID, u relay.UserID, commands ...string) {
 	r.t.Helper()
 	b := store.Binding{Platform: local.LoopbackID, User: u, Instance: i, Commands: commands, BoundAt: time.Now()}
-	if err := r.db.Bind(r.t.Context(), nil, b); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, r.db.Bind(r.t.Context(), nil, b))
 }
 
 func (r *rig) claim(name string, chat relay.ChatID) {
 	r.t.Helper()
 	g := store.Grant{Platform: local.LoopbackID, Chat: chat, Instance: relay.InstanceID(name), Tenant: relay.DefaultTenant, GrantedAt: time.Now()}
-	if err := r.db.Claim(r.t.Context(), nil, g); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, r.db.Claim(r.t.Context(), nil, g))
 }
 
 func (r *rig) update(name string, change func(*store.Instance)) {
 	r.t.Helper()
-	if err := r.db.UpdateInstance(r.t.Context(), nil, relay.InstanceID(name), func(i *store.Instance) error {
+	must.Succeed(r.t, r.db.UpdateInstance(r.t.Context(), nil, relay.InstanceID(name), func(i *store.Instance) error {
 		change(i)
 		return nil
-	}); err != nil {
-		r.t.Fatal(err)
-	}
+	}))
 }
 
 // say speaks on the network and waits until the hub has decided who gets it.
@@ -193,10 +180,8 @@ func (r *rig) say(m local.Message) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
-	if err := r.net.Say(ctx, m); err != nil {
-		r.t.Fatal(err)
-	}
-	eventually(r.t, "a verdict", r.decided)
+	must.Succeed(r.t, r.net.Say(ctx, m))
+	wait.Until(r.t, "a verdict", r.decided)
 }
 
 // decided reports whether no event waits for its verdict.
@@ -222,9 +207,7 @@ func (r *rig) reasons() map[relay.InstanceID]gate.Reason {
 func (r *rig) texts(name string) []string {
 	r.t.Helper()
 	es, err := r.db.Lanes.Entries(r.t.Context(), relay.InstanceID(name), store.EntryFilter{})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, err)
 	var out []string
 	for _, e := range es {
 		out = append(out, eventIn(r.t, e).Text)
@@ -246,9 +229,7 @@ func eventIn(t testing.TB, e store.Entry) relay.Event {
 // gateway is the far side of one session, frame by frame.
 type gateway struct {
 	t    testing.TB
-	conn *websocket.Conn
-	in   wire.Splitter
-	next []wire.Frame
+	conn *wiretest.End
 }
 
 // dial opens a session as the named gateway and says hello for the loopback bot.
@@ -268,49 +249,22 @@ func (r *rig) dialOnly(name string, query ...string) *gateway {
 	for _, q := range query {
 		url += "&" + q
 	}
-	conn, _, err := websocket.Dial(r.t.Context(), url, nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	conn, err := wiretest.Dial(r.t.Context(), url, nil)
+	must.Succeed(r.t, err)
 	r.t.Cleanup(func() { _ = conn.CloseNow() })
 	return &gateway{t: r.t, conn: conn}
 }
 
 func (g *gateway) send(f wire.Frame) {
 	g.t.Helper()
-	line, err := wire.Encode(f)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	if err := g.conn.Write(g.t.Context(), websocket.MessageText, line); err != nil {
-		g.t.Fatal(err)
-	}
+	must.Succeed(g.t, g.conn.Send(g.t.Context(), f))
 }
 
 // tryRead is the next frame, or why there is none.
 func (g *gateway) tryRead() (wire.Frame, error) {
 	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
 	defer cancel()
-	for len(g.next) == 0 {
-		_, message, err := g.conn.Read(ctx)
-		if err != nil {
-			return nil, err
-		}
-		lines, err := g.in.Feed(message)
-		if err != nil {
-			return nil, err
-		}
-		for _, line := range lines {
-			f, err := wire.DecodeFromConnector(line)
-			if err != nil {
-				return nil, err
-			}
-			g.next = append(g.next, f)
-		}
-	}
-	f := g.next[0]
-	g.next = g.next[1:]
-	return f, nil
+	return g.conn.Next(ctx)
 }
 
 func (g *gateway) read() wire.Frame {

@@ -16,6 +16,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // threaded is a network where threads are chats: "garden/…" lie in garden, those of "yard/" in yard.
@@ -170,9 +171,7 @@ func TestALineIsOfTheBotAndTheChat(t *testing.T) {
 	h := New(r.db, r.desk, r.bus, []platforms.Bot{p, second}, Options{}) // does not run
 	r.enroll("home", "ann")
 	r.talked("garden")
-	if err := r.db.Claim(t.Context(), nil, store.Grant{Platform: "parrot", Chat: "cage", Instance: "home", Tenant: relay.DefaultTenant, GrantedAt: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.db.Claim(t.Context(), nil, store.Grant{Platform: "parrot", Chat: "cage", Instance: "home", Tenant: relay.DefaultTenant, GrantedAt: time.Now()}))
 	for _, chat := range []relay.ChatID{"garden", "garden/open"} {
 		r.give(capability.Record{Event: relay.EventID(chat), Instance: "home", Chat: chat, Sessions: []relay.SessionKey{relay.SessionKey(chat)}}, "tok1")
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -16,6 +15,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
+	"github.com/hermes-connector/hermes-connector/store/storetest"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // asking is a stage that can ask with buttons.
@@ -76,15 +77,7 @@ func newSalon(t testing.TB, o store.Options) *salon {
 // newSalonIn is newSalon with its database in that folder.
 func newSalonIn(t testing.TB, dir string, o store.Options) *salon {
 	t.Helper()
-	db, err := store.Open(filepath.Join(dir, "connector.db"), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	db := storetest.Open(t, dir, o)
 	p := &salon{t: t, db: db}
 	p.bot = &asking{db: db, stage: &stage{bot: relay.Bot{Platform: tell, ID: "1"}, sees: func(relay.Place, relay.UserID) (bool, error) {
 		if p.mute {
@@ -104,9 +97,7 @@ func newSalonIn(t testing.TB, dir string, o store.Options) *salon {
 
 func (p *salon) must(err error) {
 	p.t.Helper()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, err)
 }
 
 // begin starts a hub that remembers nothing but what is stored.

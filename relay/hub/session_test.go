@@ -18,27 +18,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 func send(chat relay.ChatID, text string) relay.Request {
 	return relay.Request{Action: relay.Send{Chat: chat, Content: text}}
-}
-
-// eventually waits until cond holds. It is for what another goroutine does after a frame was read
-// here, and has no event of its own to wait for.
-func eventually(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s did not happen", what)
-		case <-tick.C:
-		}
-	}
 }
 
 func TestAMessageReachesTheGatewayAndTheAnswerThePerson(t *testing.T) {
@@ -59,7 +44,7 @@ func TestAMessageReachesTheGatewayAndTheAnswerThePerson(t *testing.T) {
 		t.Errorf("result = %+v, want message %s", res, act.Message)
 	}
 	g.send(wire.InboundAck{Buffer: in.Buffer})
-	eventually(t, "the deletion of the acknowledged entry", func() bool { return len(r.texts("home")) == 0 })
+	wait.Until(t, "the deletion of the acknowledged entry", func() bool { return len(r.texts("home")) == 0 })
 }
 
 func TestABacklogIsDrainedInOrderOneByOne(t *testing.T) {
@@ -83,7 +68,7 @@ func TestABacklogIsDrainedInOrderOneByOne(t *testing.T) {
 		}
 		g.send(wire.InboundAck{Buffer: in.Buffer})
 	}
-	eventually(t, "the last deletion", func() bool { return len(r.texts("home")) == 0 })
+	wait.Until(t, "the last deletion", func() bool { return len(r.texts("home")) == 0 })
 	if got := r.hub.Counters()["ack_ignored"]; got != 1 {
 		t.Errorf("ignored acknowledgements = %d, want 1", got)
 	}
@@ -116,7 +101,7 @@ func TestAnEntryThatKillsItsGatewaysBecomesADeadLetter(t *testing.T) {
 			t.Fatalf("inbound = %q, want %q", in.Event.Text, want)
 		}
 		_ = g.conn.CloseNow()
-		eventually(t, "the end of the session", func() bool { return !r.hub.Connected("home") })
+		wait.Until(t, "the end of the session", func() bool { return !r.hub.Connected("home") })
 	}
 	dies("one\npoison\nfine")
 	dies("one\npoison\nfine")
@@ -126,9 +111,9 @@ func TestAnEntryThatKillsItsGatewaysBecomesADeadLetter(t *testing.T) {
 		t.Fatalf("inbound = %q, want the oldest by itself", one.Event.Text)
 	}
 	g.send(wire.InboundAck{Buffer: one.Buffer})
-	eventually(t, "the acknowledgement", func() bool { return len(r.texts("home")) == 2 })
+	wait.Until(t, "the acknowledgement", func() bool { return len(r.texts("home")) == 2 })
 	_ = g.conn.CloseNow()
-	eventually(t, "the end of the session", func() bool { return !r.hub.Connected("home") })
+	wait.Until(t, "the end of the session", func() bool { return !r.hub.Connected("home") })
 	for range 3 {
 		dies("poison")
 	}
@@ -163,7 +148,7 @@ func TestEgress(t *testing.T) {
 		"a bot that is not an identity":           {req: relay.Request{Platform: local.LoopbackID, Bot: "other", Action: relay.Send{Chat: "@ann", Content: "x"}}, want: declined},
 		"the identity by name":                    {req: relay.Request{Platform: local.LoopbackID, Bot: local.Handle, Action: relay.Send{Chat: "@ann", Content: "x"}}},
 		"chat info of a stranger is the same no":  {req: relay.Request{Action: relay.GetChatInfo{Chat: "@eve"}}, want: declined},
-		"a follow-up with nothing to wield":       {req: relay.Request{Action: relay.FollowUp{Session: "agent:main:loopback:dm:@ann", Kind: "discord.interaction_token", Content: "x"}}, want: "follow_up declined: no capability for this session"},
+		"a follow-up with nothing to wield":       {req: relay.Request{Action: relay.FollowUp{Session: "agent:main:loopback:dm:@ann", Kind: slashKind, Content: "x"}}, want: "follow_up declined: no capability for this session"},
 		"a send without a chat":                   {req: relay.Request{Action: relay.UnknownAction{Name: relay.OpSend, Reason: "chat_id"}}, want: "invalid send: chat_id is missing or not an id"},
 		"edit of a message in an approved chat":   {req: relay.Request{Action: relay.Edit{Chat: "@ann", Message: "none", Content: "x"}}, want: "message"},
 		"a grant that was released is none":       {set: grantedThenReleased, req: send("garden", "x"), want: declined},
@@ -241,16 +226,12 @@ func TestTheIdentityOfEveryBotNamesNone(t *testing.T) {
 
 func heardThenUnbound(r *rig) {
 	r.say(local.Message{User: "ann", Chat: "garden", Text: "x"})
-	if err := r.db.Unbind(r.t.Context(), nil, "home", local.LoopbackID, "ann"); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, r.db.Unbind(r.t.Context(), nil, "home", local.LoopbackID, "ann"))
 }
 
 func grantedThenReleased(r *rig) {
 	r.claim("home", "garden")
-	if err := r.db.Release(r.t.Context(), nil, "home", local.LoopbackID, "", "garden"); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, r.db.Release(r.t.Context(), nil, "home", local.LoopbackID, "", "garden"))
 }
 
 func TestHello(t *testing.T) {
@@ -381,7 +362,7 @@ func TestASeatIsFreeAfterAHelloThatFailed(t *testing.T) {
 	r.enroll("home", "ann")
 	g := r.dialOnly("home")
 	var s *attachment
-	eventually(t, "the session", func() bool {
+	wait.Until(t, "the session", func() bool {
 		if live := r.hub.sockets.of("home"); len(live) > 0 {
 			s = live[0]
 		}
@@ -393,7 +374,7 @@ func TestASeatIsFreeAfterAHelloThatFailed(t *testing.T) {
 		t.Fatal("the hello was stored after its session")
 	}
 	_ = g.conn.CloseNow()
-	eventually(t, "the instance to be free", func() bool { return !r.hub.Connected("home") && !r.hub.Awake("home") })
+	wait.Until(t, "the instance to be free", func() bool { return !r.hub.Connected("home") && !r.hub.Awake("home") })
 }
 
 // TestAGatewayIsHeardThoughItsCommandsCannotBeStored: there is no room for them.
@@ -402,9 +383,7 @@ func TestAGatewayIsHeardThoughItsCommandsCannotBeStored(t *testing.T) {
 	r.enroll("home", "ann")
 	r.say(local.Message{User: "ann", Text: "hello"})
 	large, err := json.Marshal(map[string]string{"name": "x", "description": strings.Repeat("x", 900<<10)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	g := r.dialOnly("home")
 	g.send(wire.Hello{Platform: r.bot.Platform, BotID: r.bot.ID, Manifest: []json.RawMessage{large}})
 	if f, ok := g.read().(wire.Descriptor); !ok {
@@ -421,15 +400,13 @@ func TestARetiredSecretTakesNoSeat(t *testing.T) {
 	r.enroll("home", "ann")
 	secrets := func(ids ...string) {
 		t.Helper()
-		if err := r.db.UpdateGateway(t.Context(), nil, "home", func(g *store.Gateway, _ *store.Instance) error {
+		must.Succeed(t, r.db.UpdateGateway(t.Context(), nil, "home", func(g *store.Gateway, _ *store.Instance) error {
 			g.Secrets = nil
 			for _, id := range ids {
 				g.Secrets = append(g.Secrets, store.GatewaySecret{ID: id, Sealed: []byte(id)})
 			}
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	secrets("old", "new")
 	silent := r.dialOnly("home", "secret=old")

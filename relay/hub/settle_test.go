@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +19,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/storetest"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // cabinet is Files in a test: what is held of each id, which a closed door keeps back.
@@ -160,9 +162,7 @@ func (g *gallery) brings(id, text string, chat relay.ChatID, files ...relay.Medi
 	for _, f := range files {
 		ev.Attachments = append(ev.Attachments, relay.Attachment{Ref: "secret/" + string(f), Name: names[f]})
 	}
-	if err := g.hub.in.Inbox(g.bot).Accept(g.t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
-		g.t.Fatal(err)
-	}
+	must.Succeed(g.t, g.hub.in.Inbox(g.bot).Accept(g.t.Context(), platforms.Batch{Events: []relay.Event{ev}}))
 	return ev
 }
 
@@ -220,7 +220,7 @@ func TestAnEntryWaitsForItsFiles(t *testing.T) {
 	if got := other.takes(); got.Text != "elsewhere" {
 		t.Errorf("another instance got %q", got.Text)
 	}
-	eventually(t, "a wait", func() bool { return g.files.count() == 1 })
+	wait.Until(t, "a wait", func() bool { return g.files.count() == 1 })
 	if res := home.do(relay.Request{Action: relay.Send{Chat: "@ann", Content: "meanwhile"}}); res.Err != nil {
 		t.Errorf("a send meanwhile: %v", res.Err)
 	}
@@ -240,7 +240,7 @@ func TestAFlipEndsTheWaitForFiles(t *testing.T) {
 	open := g.files.shut()
 	home := g.come("home")
 	g.brings("e1", "look", "", aPhoto)
-	eventually(t, "a wait", func() bool { return g.files.count() == 1 })
+	wait.Until(t, "a wait", func() bool { return g.files.count() == 1 })
 	home.send(wire.GoingIdle{})
 	if f, ok := home.read().(wire.GoingIdleAck); !ok {
 		t.Fatalf("%T, want the flip's acknowledgement", f)
@@ -257,10 +257,7 @@ func TestAnEntryWaitsSoLongAndNoLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files := newCabinet()
 		files.shut()
-		db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := storetest.Open(t, t.TempDir(), store.Options{})
 		s := sits(New(db, nil, &bus.Local{}, nil, Options{Files: files}), "t", "home")
 		e := store.Entry{Event: &relay.Event{Text: "look", Attachments: []relay.Attachment{{ID: aPhoto, Ref: "secret/" + string(aPhoto), Kind: relay.TypePhoto}}}}
 		began := time.Now()
@@ -269,9 +266,6 @@ func TestAnEntryWaitsSoLongAndNoLonger(t *testing.T) {
 		}
 		if got := eventIn(t, e); got.Type != relay.TypeText || len(got.Media) > 0 || !strings.Contains(got.Text, "look\n[Photo, 9 bytes: ") {
 			t.Errorf("%+v", got)
-		}
-		if err := db.Close(); err != nil {
-			t.Error(err)
 		}
 	})
 }

@@ -16,11 +16,14 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 var soakFor = flag.Duration("soak", long.Pick(time.Second, 3*time.Second), "how long TestSoak runs; the table is printed from a minute on")
@@ -79,7 +82,7 @@ func TestSoak(t *testing.T) {
 // repeats.
 func (s *soak) traffic(ctx context.Context) {
 	in := s.r.hub.in.Inbox(s.r.bot)
-	for n := 0; n < soakGateways || wait(ctx, soakRate); n++ {
+	for n := 0; n < soakGateways || backoff.Pause(ctx, soakRate); n++ {
 		i := n % soakGateways
 		s.mu.Lock()
 		s.sent[i]++
@@ -108,7 +111,7 @@ func soakEvent(r *rig, id string, user relay.UserID, text string) relay.Event {
 // churn enrolls, binds, revokes and sweeps.
 func (s *soak) churn(ctx context.Context) {
 	in := s.r.hub.in.Inbox(s.r.bot)
-	for n := 0; wait(ctx, 500*time.Millisecond); n++ {
+	for n := 0; backoff.Pause(ctx, 500*time.Millisecond); n++ {
 		long := context.WithoutCancel(ctx)
 		name := relay.GatewayID(fmt.Sprint("guest", n%5))
 		err := s.r.db.Enroll(long, nil, store.Gateway{ID: name, Instance: relay.InstanceID(name), Tenant: relay.DefaultTenant, Newer: true},
@@ -144,7 +147,7 @@ func (s *soak) flap(ctx context.Context, i int, rnd *rand.Rand) {
 			s.modes[mode]++
 			s.mu.Unlock()
 		}
-		wait(ctx, time.Duration(rnd.Int64N(int64(time.Second))))
+		backoff.Pause(ctx, time.Duration(rnd.Int64N(int64(time.Second))))
 	}
 }
 
@@ -152,8 +155,7 @@ func (s *soak) flap(ctx context.Context, i int, rnd *rand.Rand) {
 type soakGateway struct {
 	s    *soak
 	i    int
-	conn *websocket.Conn
-	in   wire.Splitter
+	conn *wiretest.End
 	past bool // another connection takes over: what still comes here may be behind that one's (guarded by s.mu)
 }
 
@@ -164,21 +166,12 @@ func (g *soakGateway) outlive() {
 }
 
 func (s *soak) dial(ctx context.Context, i int) (*soakGateway, error) {
-	conn, _, err := websocket.Dial(ctx, strings.Replace(s.r.door.URL, "http", "ws", 1)+fmt.Sprint("/?as=g", i), nil)
+	conn, err := wiretest.Dial(ctx, strings.Replace(s.r.door.URL, "http", "ws", 1)+fmt.Sprint("/?as=g", i), nil)
 	if err != nil {
 		return nil, err
 	}
-	conn.SetReadLimit(1 << 20)
 	g := &soakGateway{s: s, i: i, conn: conn}
-	return g, g.send(ctx, wire.Hello{Platform: s.r.bot.Platform, BotID: s.r.bot.ID})
-}
-
-func (g *soakGateway) send(ctx context.Context, f wire.Frame) error {
-	line, err := wire.Encode(f)
-	if err != nil {
-		return err
-	}
-	return g.conn.Write(ctx, websocket.MessageText, line)
+	return g, conn.Send(ctx, wire.Hello{Platform: s.r.bot.Platform, BotID: s.r.bot.ID})
 }
 
 // live is one connection from hello to its end.
@@ -214,7 +207,7 @@ func (s *soak) live(ctx context.Context, g *soakGateway, mode string, stay time.
 	case "close":
 		_ = g.conn.Close(websocket.StatusNormalClosure, "")
 	case "idle", "idle and back":
-		if g.send(ctx, wire.GoingIdle{}) != nil {
+		if g.conn.Send(ctx, wire.GoingIdle{}) != nil {
 			return
 		}
 		select {
@@ -225,8 +218,8 @@ func (s *soak) live(ctx context.Context, g *soakGateway, mode string, stay time.
 			s.r.t.Errorf("gateway %d: no going_idle_ack", g.i)
 			return
 		}
-		if mode == "idle and back" && g.send(ctx, wire.Hello{Platform: s.r.bot.Platform, BotID: s.r.bot.ID}) == nil {
-			wait(ctx, time.Second)
+		if mode == "idle and back" && g.conn.Send(ctx, wire.Hello{Platform: s.r.bot.Platform, BotID: s.r.bot.ID}) == nil {
+			backoff.Pause(ctx, time.Second)
 		}
 		_ = g.conn.Close(websocket.StatusNormalClosure, "")
 	}
@@ -235,41 +228,26 @@ func (s *soak) live(ctx context.Context, g *soakGateway, mode string, stay time.
 // read takes what comes, and acknowledges it unless deaf.
 func (g *soakGateway) read(ctx context.Context, deaf bool, idle chan<- struct{}) error {
 	asleep := false
-	for {
-		_, message, err := g.conn.Read(ctx)
-		if err != nil {
-			return err
-		}
-		lines, err := g.in.Feed(message)
-		if err != nil {
-			return err
-		}
-		for _, line := range lines {
-			f, err := wire.DecodeFromConnector(line)
-			if err != nil {
-				return err
+	return g.conn.Each(ctx, func(f wire.Frame) error {
+		switch f := f.(type) {
+		case wire.GoingIdleAck:
+			asleep = true
+			idle <- struct{}{}
+		case wire.Descriptor:
+			asleep = false
+		case wire.Inbound:
+			if asleep {
+				g.s.r.t.Errorf("gateway %d: an event behind the going_idle_ack", g.i)
 			}
-			switch f := f.(type) {
-			case wire.GoingIdleAck:
-				asleep = true
-				idle <- struct{}{}
-			case wire.Descriptor:
-				asleep = false
-			case wire.Inbound:
-				if asleep {
-					g.s.r.t.Errorf("gateway %d: an event behind the going_idle_ack", g.i)
-				}
-				no := g.received(f.Event.Text)
-				if deaf {
-					continue
-				}
-				g.s.acknowledges(g.i, no)
-				if err := g.send(ctx, wire.InboundAck{Buffer: f.Buffer}); err != nil {
-					return err
-				}
+			no := g.received(f.Event.Text)
+			if deaf {
+				return nil
 			}
+			g.s.acknowledges(g.i, no)
+			return g.conn.Send(ctx, wire.InboundAck{Buffer: f.Buffer})
 		}
-	}
+		return nil
+	})
 }
 
 // received checks the order of what an instance gets: nothing again that was acknowledged, but for the delivery in doubt, and
@@ -312,7 +290,7 @@ type soakSample struct {
 func (s *soak) sample(ctx context.Context) []soakSample {
 	var all []soakSample
 	for range soakSamples {
-		if !wait(ctx, *soakFor/(soakSamples+1)) {
+		if !backoff.Pause(ctx, *soakFor/(soakSamples+1)) {
 			break
 		}
 		x := soakSample{at: time.Since(s.began), goroutines: runtime.NumGoroutine(), heap: settledHeap(), file: s.r.db.Stats().FileBytes}
@@ -339,7 +317,7 @@ func (s *soak) settle() {
 		ctx, stop := context.WithTimeout(s.r.t.Context(), 5*time.Minute) // of a long backlog several events come, and no turn of theirs ends
 		g, err := s.dial(ctx, i)
 		for errors.Is(err, context.Canceled) || err != nil && ctx.Err() == nil { // dialled too often
-			wait(ctx, time.Second)
+			backoff.Pause(ctx, time.Second)
 			g, err = s.dial(ctx, i)
 		}
 		if err != nil {
@@ -347,11 +325,9 @@ func (s *soak) settle() {
 		}
 		read := make(chan error, 1)
 		go func() { read <- g.read(ctx, false, make(chan struct{}, 1)) }()
-		for left := 1; left > 0 && wait(ctx, 20*time.Millisecond); {
+		for left := 1; left > 0 && backoff.Pause(ctx, 20*time.Millisecond); {
 			l, err := s.r.db.Lanes.State(ctx, relay.InstanceID(fmt.Sprint("g", i)))
-			if err != nil {
-				s.r.t.Fatal(err)
-			}
+			must.Succeed(s.r.t, err)
 			left = l.Entries
 		}
 		_ = g.conn.CloseNow()
@@ -369,9 +345,7 @@ func (s *soak) judge(samples []soakSample) {
 	for i := range soakGateways {
 		sent += s.sent[i]
 		dead, err := s.r.db.Lanes.Entries(t.Context(), relay.InstanceID(fmt.Sprint("g", i)), store.EntryFilter{Dead: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for n := s.seen[i] + 1; n <= s.sent[i]; n++ {
 			s.missed[i] = append(s.missed[i], n)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // TestOldIdInMidTurn: a group becomes a supergroup while an agent works on its
@@ -25,9 +26,7 @@ func TestOldIdInMidTurn(t *testing.T) {
 	}
 	in := r.hub.in.Inbox(r.bot)
 	for _, m := range []platforms.Move{{From: "old", To: "middle"}, {From: "middle", To: "new"}} {
-		if err := in.Accept(t.Context(), platforms.Batch{Moves: []platforms.Move{m}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, in.Accept(t.Context(), platforms.Batch{Moves: []platforms.Move{m}}))
 	}
 
 	sent := home.do(relay.Request{Action: relay.Send{Chat: "old", Content: "an answer", ReplyTo: "m1"}})
@@ -51,9 +50,7 @@ func TestOldIdInMidTurn(t *testing.T) {
 		t.Errorf("a reaction to what was said under the old id = %+v; want it refused", res)
 	}
 
-	if err := r.db.MoveChat(t.Context(), store.Move{Platform: local.LoopbackID, From: "new", To: "newest"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.db.MoveChat(t.Context(), store.Move{Platform: local.LoopbackID, From: "new", To: "newest"}))
 	r.net.Join("newest", "ann")
 	for _, a := range []relay.Action{
 		relay.Edit{Chat: "new", Message: act.Message, Content: "too late"}, relay.Delete{Chat: "new", Message: act.Message},
@@ -77,16 +74,12 @@ func TestBotOfAMovedChat(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
 	r.claim("home", "old")
-	if err := r.db.MoveChat(t.Context(), store.Move{Platform: local.LoopbackID, From: "old", To: "new"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.db.MoveChat(t.Context(), store.Move{Platform: local.LoopbackID, From: "old", To: "new"}))
 	g := r.dial("home")
 	if res := g.do(send("old", "x")); res.Err != nil || res.Result.MovedTo != "new" {
 		t.Errorf("result = %+v", res)
 	}
-	if err := r.db.Release(t.Context(), nil, "home", local.LoopbackID, "", "new"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.db.Release(t.Context(), nil, "home", local.LoopbackID, "", "new"))
 	if res := g.do(send("old", "x")); res.Err == nil || res.Err.Code != relay.CodeEgressDeclined {
 		t.Errorf("after the grant is gone: %+v, want a decline", res)
 	}

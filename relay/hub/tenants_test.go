@@ -13,6 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // tenants is the hub of claims, with a session for each instance. "home" and "kids" are in tenants
@@ -24,21 +25,15 @@ func tenants(t *testing.T) (*Hub, map[relay.InstanceID]*attachment) {
 	answers(first)
 	ctx := t.Context()
 	i := store.Instance{ID: "twin", Tenant: "kids", Principal: store.Principal{Policy: relay.AnyOne}}
-	for _, err := range []error{
+	must.Succeed(t,
 		h.db.Enroll(ctx, nil, store.Gateway{ID: "twin"}, i),
 		h.db.Bind(ctx, nil, store.Binding{Platform: tell, User: "zoe", Instance: "twin"}),
 		h.db.Claim(ctx, nil, store.Grant{Platform: tell, Chat: "hall", Instance: "twin"}),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	)
 	sessions := make(map[relay.InstanceID]*attachment)
 	for inst, tenant := range map[relay.InstanceID]relay.TenantID{"home": "home", "kids": "kids", "twin": "kids"} {
 		s := h.newAttachment(nil, session.Peer{Gateway: relay.GatewayID(inst), Instance: inst, Tenant: tenant})
-		if err := h.enter(s); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, h.enter(s))
 		sessions[inst] = s
 	}
 	return h, sessions
@@ -61,9 +56,7 @@ func said(t *testing.T, h *Hub, id relay.EventID, src relay.Source, press bool) 
 		ID: id, MessageID: relay.MessageID(id), Bot: relay.Bot{Platform: tell, ID: "1"}, Type: relay.TypeText, Text: "hello",
 		Source: src, Traits: relay.Traits{Addressed: true, Press: press},
 	}
-	if err := h.in.Inbox(ev.Bot).Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, h.in.Inbox(ev.Bot).Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}}))
 	judgeDue(t, h)
 	return sessionkey.Build(src, sessionkey.Options{})
 }
@@ -152,9 +145,7 @@ func TestAThreadOfAnotherIsNotRenamed(t *testing.T) {
 	}
 	grant := func(i relay.InstanceID, chat relay.ChatID) {
 		t.Helper()
-		if err := h.db.Claim(t.Context(), nil, store.Grant{Platform: tell, Scope: "park", Chat: chat, Instance: i}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, h.db.Claim(t.Context(), nil, store.Grant{Platform: tell, Scope: "park", Chat: chat, Instance: i}))
 	}
 	rename := func(i relay.InstanceID, chat relay.ChatID) bool {
 		r := relay.Request{Action: relay.ThreadRename{Chat: chat, Thread: "rose", Name: "new"}}

@@ -16,6 +16,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // night is a gateway that comes to what was said while it was away, in virtual time, and the network where it was said.
@@ -31,9 +32,7 @@ func atNight(t *testing.T, test func(t *testing.T, n *night)) {
 	network := local.NewNetwork()
 	p := local.NewLoopback(network, nil)
 	inBubble(t, true, []platforms.Bot{p}, func(t *testing.T, f *socketFlip, _ bus.Bus) {
-		if err := f.db.Bind(t.Context(), nil, store.Binding{Platform: local.LoopbackID, User: "ann", Instance: "home", BoundAt: time.Now()}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, f.db.Bind(t.Context(), nil, store.Binding{Platform: local.LoopbackID, User: "ann", Instance: "home", BoundAt: time.Now()}))
 		test(t, &night{f, network, p.ID(), f.hub.in.Inbox(p.ID())})
 	})
 }
@@ -53,9 +52,7 @@ func (n *night) said(chat relay.ChatID, texts ...string) {
 			Source: relay.Source{Platform: local.LoopbackID, ChatID: chat, ChatType: typ, UserID: "ann", MessageID: id},
 			Traits: relay.Traits{Forwarded: strings.HasPrefix(text, "fwd ")},
 		}
-		if err := n.in.Accept(n.t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
-			n.t.Fatal(err)
-		}
+		must.Succeed(n.t, n.in.Accept(n.t.Context(), platforms.Batch{Events: []relay.Event{ev}}))
 	}
 }
 

@@ -20,14 +20,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/visibility"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // judgeDue decides here and now about everything that is undecided, for hubs that do not run.
 func judgeDue(t testing.TB, h *Hub) {
 	t.Helper()
-	if err := judgeAll(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, judgeAll(t.Context(), h))
 }
 
 func judgeAll(ctx context.Context, h *Hub) error {
@@ -61,12 +60,10 @@ func newSquare(t *testing.T, sees func(relay.Place, relay.UserID) (bool, error))
 	q.open(sees)
 	ctx := t.Context()
 	for i, u := range map[relay.InstanceID]relay.UserID{"home": "ann", "kids": "bob"} {
-		if err := errors.Join(
+		must.Succeed(t, errors.Join(
 			q.db.Enroll(ctx, nil, store.Gateway{ID: relay.GatewayID(i)}, store.Instance{ID: i, Tenant: relay.TenantID(i), Principal: store.Principal{Policy: relay.AnyOne}}),
 			q.db.Bind(ctx, nil, store.Binding{Platform: tell, User: u, Instance: i}),
-		); err != nil {
-			t.Fatal(err)
-		}
+		))
 	}
 	return q
 }
@@ -75,9 +72,7 @@ func newSquare(t *testing.T, sees func(relay.Place, relay.UserID) (bool, error))
 func (q *square) open(sees func(relay.Place, relay.UserID) (bool, error)) {
 	q.t.Helper()
 	db, err := store.Open(q.path, store.Options{})
-	if err != nil {
-		q.t.Fatal(err)
-	}
+	must.Succeed(q.t, err)
 	q.db = db
 	q.hub = New(db, link.NewDesk(db, plainMAC{}, time.Now), &bus.Local{}, []platforms.Bot{&stage{bot: q.bot, sees: sees}}, Options{})
 	ctx, cancel := context.WithCancel(q.t.Context())
@@ -93,9 +88,7 @@ func (q *square) open(sees func(relay.Place, relay.UserID) (bool, error)) {
 }
 
 func (q *square) claim(chat relay.ChatID) {
-	if err := q.db.Claim(q.t.Context(), nil, store.Grant{Platform: tell, Chat: chat, Instance: "home"}); err != nil {
-		q.t.Fatal(err)
-	}
+	must.Succeed(q.t, q.db.Claim(q.t.Context(), nil, store.Grant{Platform: tell, Chat: chat, Instance: "home"}))
 }
 
 // say hands one message in and returns its event's id.
@@ -115,9 +108,7 @@ func (q *square) write(u relay.UserID, chat relay.ChatID, text string) relay.Eve
 	if chat == "@"+relay.ChatID(u) {
 		ev.Source.ChatType = relay.ChatDM
 	}
-	if err := q.hub.in.Inbox(q.bot).Accept(q.t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
-		q.t.Fatal(err)
-	}
+	must.Succeed(q.t, q.hub.in.Inbox(q.bot).Accept(q.t.Context(), platforms.Batch{Events: []relay.Event{ev}}))
 	return ev.ID
 }
 
@@ -125,9 +116,7 @@ func (q *square) write(u relay.UserID, chat relay.ChatID, text string) relay.Eve
 func (q *square) got(i relay.InstanceID) (ids []relay.EventID) {
 	q.t.Helper()
 	es, err := q.db.Lanes.Entries(q.t.Context(), i, store.EntryFilter{})
-	if err != nil {
-		q.t.Fatal(err)
-	}
+	must.Succeed(q.t, err)
 	for _, e := range es {
 		ids = append(ids, e.About.ID)
 	}
@@ -161,9 +150,7 @@ func TestACommandByNameThatWaits(t *testing.T) {
 		})
 		defer q.end()
 		q.claim("hidden")
-		if err := q.db.Bind(t.Context(), nil, store.Binding{Platform: tell, User: "ann", Instance: "kids", Commands: []string{"/add"}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, q.db.Bind(t.Context(), nil, store.Binding{Platform: tell, User: "ann", Instance: "kids", Commands: []string{"/add"}}))
 		first := q.say("eve", "hidden")
 		named := q.write("ann", "hidden", "@home /add 7 35")
 		q.want("verdicts", q.reasons(named), []gate.Reason{gate.Undecided})
@@ -280,9 +267,7 @@ func TestWhatChangesWhileTheNetworkIsAskedCounts(t *testing.T) {
 				q.claim("garden")
 				id := q.say("eve", "garden")
 				time.Sleep(time.Second)
-				if err := tc.change(t.Context(), q); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, tc.change(t.Context(), q))
 				time.Sleep(visibility.Within)
 				synctest.Wait()
 				q.want("verdicts", q.reasons(id), []gate.Reason{gate.Undecided, tc.want})
@@ -343,12 +328,8 @@ func TestUndecidedEventsOutliveARestart(t *testing.T) {
 		gone := q.say("eve", "hall")
 		q.end()
 		db, err := store.Open(q.path, store.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(db.Release(t.Context(), nil, "home", tell, "", "hall"), db.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
+		must.Succeed(t, db.Release(t.Context(), nil, "home", tell, "", "hall"), db.Close())
 		q.open(func(relay.Place, relay.UserID) (bool, error) { return true, nil })
 		defer q.end()
 		synctest.Wait()
@@ -371,9 +352,7 @@ func TestUndecidedEventsFollowTheirChat(t *testing.T) {
 		q.claim("old")
 		id := q.say("eve", "old")
 		synctest.Wait()
-		if err := q.hub.in.Inbox(q.bot).Accept(t.Context(), platforms.Batch{Moves: []platforms.Move{{From: "old", To: "new"}}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, q.hub.in.Inbox(q.bot).Accept(t.Context(), platforms.Batch{Moves: []platforms.Move{{From: "old", To: "new"}}}))
 		time.Sleep(visibility.Within + time.Second)
 		synctest.Wait()
 		q.want("home", q.got("home"), []relay.EventID{id})
@@ -390,10 +369,8 @@ func TestTwoInstancesAreUndecidedAboutOneEvent(t *testing.T) {
 		q.claim("garden")
 		first := q.say("eve", "garden")
 		synctest.Wait() // until the network is being asked: before that, home's claim to it would be gone
-		if err := errors.Join(q.db.Release(t.Context(), nil, "home", tell, "", "garden"),
-			q.db.Claim(t.Context(), nil, store.Grant{Platform: tell, Chat: "garden", Instance: "kids"})); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, errors.Join(q.db.Release(t.Context(), nil, "home", tell, "", "garden"),
+			q.db.Claim(t.Context(), nil, store.Grant{Platform: tell, Chat: "garden", Instance: "kids"})))
 		second := q.say("ann", "garden")
 		q.want("at first", q.reasons(second), []gate.Reason{gate.Undecided, gate.Undecided})
 		time.Sleep(visibility.Within)

@@ -3,12 +3,11 @@ package hub
 import (
 	"slices"
 	"testing"
-	"time"
 
-	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // TestACommandThatWaitsForTheNetwork: a guest's command in a chat of somebody else's keeps its placeholder
@@ -29,16 +28,7 @@ func TestACommandThatWaitsForTheNetwork(t *testing.T) {
 			if tc.sees {
 				r.net.Join("garden", "ann")
 			}
-			ev := relay.Event{
-				ID: "i1", Bot: r.bot, MessageID: "i1", Type: relay.TypeCommand, Text: "/ask", At: time.Now(), Traits: relay.Traits{Addressed: true},
-				Source: relay.Source{Platform: local.LoopbackID, ChatID: "garden", ChatType: relay.ChatGroup, UserID: "eve"},
-			}
-			c := platforms.Capability{
-				Event: "i1", Kind: slashKind, ID: "i1", Token: relay.NewSecret([]byte("tok1")), Placeholder: true, ExpiresAt: time.Now().Add(15 * time.Minute),
-			}
-			if err := r.hub.in.Inbox(r.bot).Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}, Capabilities: []platforms.Capability{c}}); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, r.hub.in.Inbox(r.bot).Accept(t.Context(), slash(r.bot, "eve", "garden", "i1", "/ask", "tok1")))
 			if tc.sees {
 				g := r.dial("home")
 				if in := g.inbound(); in.Event.ID != "" && in.Event.MessageID != "i1" {
@@ -48,7 +38,7 @@ func TestACommandThatWaitsForTheNetwork(t *testing.T) {
 					t.Fatal(res.Err)
 				}
 			}
-			eventually(t, "what becomes of the placeholder", func() bool { return slices.Equal(p.log(), tc.want) })
+			wait.Until(t, "what becomes of the placeholder", func() bool { return slices.Equal(p.log(), tc.want) })
 		})
 	}
 }

@@ -3,7 +3,6 @@ package identity
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/storetest"
 )
 
 // desk is a verifier over a real store, with a clock that stands still until it is moved.
@@ -24,17 +24,9 @@ func newDesk(t *testing.T) *desk {
 	t.Helper()
 	d := &desk{now: time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)}
 	clock := func() time.Time { return d.now }
-	db, err := store.Open(filepath.Join(t.TempDir(), "db"), store.Options{Now: clock})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Errorf("close store: %v", err)
-		}
-	})
-	d.db = db
-	if d.Verifier, err = New(db.Codes, macer{}, db, Options{Now: clock}); err != nil {
+	d.db = storetest.Open(t, t.TempDir(), store.Options{Now: clock})
+	var err error
+	if d.Verifier, err = New(d.db.Codes, macer{}, d.db, Options{Now: clock}); err != nil {
 		t.Fatal(err)
 	}
 	return d

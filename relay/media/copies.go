@@ -22,7 +22,7 @@ const (
 	copyFor = 20 * time.Second
 	// copyAgain is the pause after a failure.
 	copyAgain = 5 * time.Second
-	// Files that are brought back at once, in all and of an instance.
+	// How many files may be restored from copies at once, in all and for one instance.
 	backAtOnce = 4
 	backOfOne  = 2
 )
@@ -88,7 +88,7 @@ func (c *copies) add(id relay.MediaID, of []fair.Owner) {
 	c.again(f)
 }
 
-// again is add of a file that was tried before.
+// again queues a file again whose copying failed.
 func (c *copies) again(f toCopy) {
 	if c.to == nil {
 		return
@@ -209,7 +209,8 @@ func (k *Keeper) compareCopies(ctx context.Context) error {
 	return k.fetchAnew(ctx, lost...)
 }
 
-// fetchAnew makes it fetch missing files again; those that no network gives count as gone.
+// fetchAnew makes the keeper fetch missing files again. A file that cannot be fetched, because it is an upload, or that
+// nobody needs, loses its record.
 func (k *Keeper) fetchAnew(ctx context.Context, ids ...relay.MediaID) error {
 	if len(ids) == 0 {
 		return nil
@@ -282,7 +283,8 @@ func (k *Keeper) copyUpload(ctx context.Context, id relay.MediaID) error {
 	return k.copies.to.Put(bound, id, f)
 }
 
-// begin begins to bring a file back. Unless that is mine, somebody else is at it until done is closed.
+// begin begins to restore a file from its copy. If mine is false, another goroutine is already restoring it, until done
+// is closed.
 func (c *copies) begin(id relay.MediaID) (done chan struct{}, mine bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -294,7 +296,8 @@ func (c *copies) begin(id relay.MediaID) (done chan struct{}, mine bool) {
 	return done, true
 }
 
-// end finishes the work from begin. useless: the copy has wrong content.
+// end notes that the restoration that begin began has ended. useless: the copy has wrong content, and is not tried
+// again.
 func (c *copies) end(id relay.MediaID, useless bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -312,7 +315,7 @@ func (c *copies) isUseless(id relay.MediaID) bool {
 }
 
 // bringBack restores the file of a held record from its copy, and opens it. ErrNoFile: there is no such copy. After any
-// other error this is not known now.
+// other error it is not known now whether there is one.
 func (k *Keeper) bringBack(ctx context.Context, r media.Record) (*os.File, error) {
 	c := &k.copies
 	if c.to == nil {
@@ -372,7 +375,7 @@ func (k *Keeper) bringBack(ctx context.Context, r media.Record) (*os.File, error
 		useless = true
 		return nil, errors.Join(ErrNoFile, bare(k.folder.remove(r.ID)))
 	}
-	if isHeld, err := k.isHeld(ctx, r); err != nil || !isHeld { // it was let go of meanwhile
+	if isHeld, err := k.isHeld(ctx, r); err != nil || !isHeld { // the record was dropped, or changed, in the meantime
 		return nil, cmp.Or(err, errors.Join(ErrNoFile, bare(k.folder.remove(r.ID))))
 	}
 	k.folder.sound(r.ID)

@@ -59,8 +59,8 @@ func (k *Keeper) begin(ctx context.Context, run func(*job, *fair.Place)) (again 
 	return again
 }
 
-// due returns the jobs that wait only for a place and room, in the order in which they came. pause is when the next is
-// due; 0: none is.
+// due returns the jobs that wait only for a place and room, in the order in which they came. pause is how long it takes
+// until the next job is due; 0: none waits for a time.
 func (k *Keeper) due(ctx context.Context) (due []*job, pause time.Duration) {
 	for _, j := range k.jobs.idle() {
 		switch wait := time.Until(j.after); {

@@ -22,14 +22,14 @@ func (h *hosted) Host(bots []platforms.Bot) {
 	h.changes++
 }
 
-// changed counts the changes.
+// changed returns how often Host was called.
 func (h *hosted) changed() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.changes
 }
 
-// fetcher returns the bot that opens its files; nil: none.
+// fetcher returns the hosted bot with that id, which opens its files; nil: it is not hosted, or cannot open files.
 func (h *hosted) fetcher(b relay.Bot) platforms.MediaFetcher {
 	h.mu.Lock()
 	bots := h.bots

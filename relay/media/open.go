@@ -17,7 +17,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/media"
 )
 
-// manyTaken is how many entries with files an instance may acknowledge without having fetched one.
+// manyTaken is how many files an instance may acknowledge, with their entries, without having fetched one.
 const manyTaken = 20
 
 // Open opens a file that the instance may read. done releases it, and is never nil. ErrNoFile: it belongs to another
@@ -97,11 +97,11 @@ func (k *Keeper) Served(i relay.InstanceID) {
 	n := k.db.Media.Taken(i)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.served[i] = n + 1 // the entry being taken counts as fetched
+	k.served[i] = n + 1 // the first file that it acknowledges afterwards counts as fetched: that is this one
 }
 
-// NotFetched reports whether the instance gets files and fetches none: their address may be one that its gateway does
-// not dial.
+// NotFetched reports whether the instance acknowledges entries with files and fetches none of the files: their address
+// may be one that its gateway does not dial.
 func (k *Keeper) NotFetched(i relay.InstanceID) bool {
 	n := k.db.Media.Taken(i)
 	k.mu.Lock()

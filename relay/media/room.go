@@ -117,8 +117,8 @@ func (r *room) swap(id relay.MediaID, c claim, known map[relay.MediaID]share, li
 }
 
 // take reserves room for a file, after others that give way to it are removed. It returns false if there is no room.
-// records is shares, read at most once even for several files: a file that it does not have stays, and no file is
-// overlooked.
+// records is shares, read at most once even for several claims, so it may be out of date: a file that it does not have
+// stays, and evict looks at each record again before it drops the file.
 func (k *Keeper) take(ctx context.Context, id relay.MediaID, c claim, records func() (map[relay.MediaID]share, error)) bool {
 	free, err := k.opts.Free(k.folder.dir)
 	if err != nil { // a disk that cannot be asked is tried
@@ -182,7 +182,7 @@ func (k *Keeper) evict(ctx context.Context, ids []relay.MediaID) (stay []relay.M
 	}
 	gone := make(map[relay.MediaID]bool)
 	err := k.db.Media.Change(ctx, func(r *media.Record) bool {
-		gone[r.ID] = len(r.Needed) == 0 // said again if it is called again
+		gone[r.ID] = len(r.Needed) == 0 // Change may call this more than once; the last call counts
 		return !gone[r.ID]
 	}, ids...)
 	if err != nil {

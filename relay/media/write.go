@@ -32,7 +32,7 @@ func (d *folder) sound(id relay.MediaID) {
 	d.proven[id] = true
 }
 
-// isSound reports whether sound was said of a file.
+// isSound reports whether sound was called for a file in this run.
 func (d *folder) isSound(id relay.MediaID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -100,7 +100,7 @@ func (d *folder) write(id relay.MediaID, r io.Reader) (w written, err error) {
 	return w, nil
 }
 
-// bare is a system's error without the path.
+// bare returns a system's error without the path.
 func bare(err error) error {
 	if pe, ok := errors.AsType[*os.PathError](err); ok {
 		return pe.Err

@@ -12,7 +12,7 @@ import (
 
 const (
 	tooOld = "this gateway is too old to fetch files"
-	empty  = "[Message without text]" // what stands for nothing at all
+	empty  = "[Message without text]" // the text of an event that would otherwise be empty
 )
 
 // contentOf returns a text file's content under its name.
@@ -21,8 +21,8 @@ func contentOf(f File) string {
 	return "[Content of " + filename.Show(nameOf(f.Held)) + "]:\n" + strings.TrimRight(string(content), "\r\n")
 }
 
-// linesOf returns the lines that stand behind the text for a file. shown: it is among the event's media. told: its
-// content is in the text.
+// linesOf returns the lines about a file that stand behind the text. shown: the file is among the event's media. told:
+// its content is in the text.
 func linesOf(f File, shown, told bool, o Options) (lines []string) {
 	kind, name := kindOf(f.Held), filename.Show(nameOf(f.Held))
 	switch {

@@ -1,5 +1,6 @@
-// Package render makes of an event and its files the event as a gateway reads it: its type, its media, and in its text what
-// no gateway says otherwise: names of files, what text files hold, and why a file is not there. It fetches nothing.
+// Package render turns an event and its files into the event for a gateway. It sets the type and the media, and adds to
+// the text what gateways do not show otherwise: names of files, the content of text files, and why a file is missing.
+// It fetches nothing.
 //
 // Invariants:
 //
@@ -20,13 +21,14 @@ import (
 )
 
 const (
-	// MaxInline is how many bytes a text file may have whose content is told; a larger one is not told at all.
+	// MaxInline is how many bytes a text file may have so that its content is put into the event's text. A larger
+	// file's content is left out, not cut.
 	MaxInline = 100 << 10
-	// MaxInlined is how many bytes of all text files of an event are told.
+	// MaxInlined is how many bytes the content of an event's text files may have together.
 	MaxInlined = 200 << 10
 )
 
-// File is a file of an event, as it is to be shown.
+// File is a file of an event, with what is needed to show it.
 type File struct {
 	relay.Held
 	// URL is where the gateway gets it. Empty: it is not shown as a file.
@@ -48,9 +50,9 @@ func Inlines(h relay.Held) bool {
 	return h.State == relay.MediaHeld && h.Facts.Size > 0 && h.Facts.Size <= MaxInline && isText(h)
 }
 
-// Event is ev as its gateway reads it, with Media, Type and Text made of its files, which are in order. What does not
-// fit is given up: text files' content first, the last file's first, then the oldest lines of context; that sets
-// ContextError. Nothing else changes. ev's own slices are left alone.
+// Event returns ev in the form for its gateway: it makes Media, Type and Text from the files, which are in order. If
+// the event does not fit, it drops the content of text files first, beginning with the last file, and then the oldest
+// lines of context, which sets ContextError. It changes nothing else, and does not modify the slices of ev.
 func Event(ev relay.Event, files []File, o Options) relay.Event {
 	tell := inlined(files)
 	for {
@@ -72,7 +74,7 @@ func Event(ev relay.Event, files []File, o Options) relay.Event {
 	}
 }
 
-// inlined picks the files whose content is told.
+// inlined picks the files whose content is put into the text.
 func inlined(files []File) []bool {
 	tell, left := make([]bool, len(files)), MaxInlined
 	for i, f := range files {
@@ -84,7 +86,7 @@ func inlined(files []File) []bool {
 	return tell
 }
 
-// told returns ev with the files, and with the content of those that tell picks.
+// told returns ev with the files, and with the content of those for which tell is true.
 func told(ev relay.Event, files []File, tell []bool, o Options) relay.Event {
 	ev.Media = nil
 	var kinds []relay.MessageType
@@ -135,7 +137,7 @@ func textOf(text string, contents, lines []string) string {
 	return together("\n\n", told, said)
 }
 
-// together are the texts that are not empty, with sep between them.
+// together joins the texts that are not empty, with sep between them. It overwrites the slice texts.
 func together(sep string, texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), sep)
 }
@@ -154,7 +156,8 @@ func kindOf(h relay.Held) relay.MessageType {
 	return relay.TypeDocument
 }
 
-// nameOf returns a held file's name, or its kind if it has none: "voice.ogg". For other files it is the network's name.
+// nameOf returns a held file's name, or one made of its kind if it has none: "voice.ogg". For a file that is not held
+// it is the network's name.
 func nameOf(h relay.Held) string {
 	name := filename.Clean(h.Name)
 	if h.State != relay.MediaHeld {

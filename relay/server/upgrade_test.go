@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -31,6 +30,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/vault"
 )
@@ -236,23 +236,15 @@ func TestARefusedDialIsRemembered(t *testing.T) {
 // hello introduces the loopback bot's gateway and reads the descriptor.
 func hello(t *testing.T, conn *websocket.Conn) {
 	t.Helper()
-	line, err := wire.Encode(wire.Hello{Platform: local.LoopbackID, BotID: local.Handle})
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := conn.Write(ctx, websocket.MessageText, line); err != nil {
+	end := wiretest.Gateway(conn)
+	if err := end.Send(ctx, wire.Hello{Platform: local.LoopbackID, BotID: local.Handle}); err != nil {
 		t.Fatal(err)
 	}
-	_, answer, err := conn.Read(ctx)
-	if err != nil {
-		t.Fatalf("no descriptor: %v", err)
-	}
-	if f, err := wire.DecodeFromConnector(bytes.TrimSpace(answer)); err != nil {
-		t.Fatalf("descriptor = %s, %v", answer, err)
-	} else if _, ok := f.(wire.Descriptor); !ok {
-		t.Fatalf("first frame = %T, want the descriptor", f)
+	f, err := end.Next(ctx)
+	if _, ok := f.(wire.Descriptor); !ok {
+		t.Fatalf("first frame = %T, %v, want the descriptor", f, err)
 	}
 }
 

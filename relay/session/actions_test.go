@@ -14,6 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // platform is a hub whose actions take a second each, and which remembers what it did.
@@ -204,9 +205,7 @@ func TestNothingIsReplacedInAForeignChat(t *testing.T) {
 				var burst []byte
 				for n := range 20 {
 					line, err := wire.Encode(wire.Outbound{Request: relay.Request{ID: relay.RequestID(fmt.Sprint(n)), Action: a}})
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.Succeed(t, err)
 					burst = append(burst, line...)
 				}
 				r.write(burst)

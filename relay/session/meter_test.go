@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // TestAnIdleSessionHoldsNoBuffer, also after frames of all sizes and pings both ways; and its reader waits
@@ -23,9 +24,7 @@ func TestAnIdleSessionHoldsNoBuffer(t *testing.T) {
 			r.succeeded("1", "")
 		}
 		w, err := r.gw.Writer(t.Context(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		line := bytes.Repeat([]byte(" "), 50)
 		for range 2 { // a ping between two fragments
 			_, _ = w.Write(line)

@@ -18,6 +18,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
 )
 
 // hub is a Handler made of functions, and makes Actions of them. What is not given does nothing,
@@ -167,7 +168,7 @@ type rig struct {
 	hurry  context.CancelFunc
 	run    chan error // Run's result
 
-	gw     *websocket.Conn // the gateway's side
+	gw     *wiretest.End   // the gateway's side
 	wire   net.Conn        // below it
 	frames chan wire.Frame // what the gateway read, if it listens
 	closed chan error      // why the gateway's reading ended
@@ -216,14 +217,13 @@ func inBubble(t *testing.T, h *hub, o Options, f func(t *testing.T, r *rig)) {
 				DialContext: func(context.Context, string, string) (net.Conn, error) { return far, nil },
 			}}
 			var err error
-			r.gw, _, err = websocket.Dial(t.Context(), "ws://connector/relay", &websocket.DialOptions{HTTPClient: client})
+			r.gw, err = wiretest.Dial(t.Context(), "ws://connector/relay", &websocket.DialOptions{HTTPClient: client})
 			if err != nil {
 				t.Errorf("dial: %v", err)
 			}
 		}()
 		r.s = <-made
 		<-dialled
-		r.gw.SetReadLimit(-1)
 
 		f(t, r)
 
@@ -240,25 +240,14 @@ func inBubble(t *testing.T, h *hub, o Options, f func(t *testing.T, r *rig)) {
 // listen reads what the session sends, and so answers its pings, until the connection ends.
 func (r *rig) listen() {
 	r.helpers.Go(func() {
-		var split wire.Splitter
-		for {
-			_, message, err := r.gw.Read(context.WithoutCancel(r.t.Context()))
-			if err != nil {
-				r.closed <- err
-				return
-			}
-			lines, err := split.Feed(message)
-			if err != nil {
-				r.t.Errorf("split: %v", err)
-			}
-			for _, line := range lines {
-				f, err := wire.DecodeFromConnector(line)
-				if err != nil {
-					r.t.Errorf("decode: %v", err)
-				}
-				r.frames <- f
-			}
+		err := r.gw.Each(context.WithoutCancel(r.t.Context()), func(f wire.Frame) error {
+			r.frames <- f
+			return nil
+		})
+		if errors.Is(err, wiretest.ErrUnreadable) {
+			r.t.Error(err)
 		}
+		r.closed <- err
 	})
 }
 
@@ -290,11 +279,9 @@ func (r *rig) greet() {
 
 func (r *rig) send(f wire.Frame) {
 	r.t.Helper()
-	line, err := wire.Encode(f)
-	if err != nil {
-		r.t.Fatalf("encode: %v", err)
+	if err := r.gw.Send(context.WithoutCancel(r.t.Context()), f); err != nil {
+		r.t.Errorf("send: %v", err)
 	}
-	r.write(line)
 }
 
 func (r *rig) write(message []byte) {

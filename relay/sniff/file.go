@@ -13,7 +13,7 @@ type file struct {
 	size int64
 }
 
-// at are up to n bytes from off; fewer at the end or after an error.
+// at returns up to n bytes from off; fewer at the end or after an error.
 func (f file) at(off int64, n int) []byte {
 	if off < 0 || off >= f.size {
 		return nil

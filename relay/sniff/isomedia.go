@@ -4,7 +4,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// isoMedia knows what begins with a file type box: MP4 and its relatives.
+// isoMedia identifies files that begin with a file type box: MP4 and its relatives.
 func (f file) isoMedia(head []byte) (relay.FileFacts, bool) {
 	if len(head) < 12 || string(head[4:8]) != "ftyp" {
 		return relay.FileFacts{}, false
@@ -47,8 +47,9 @@ func (f file) onlySound() bool {
 	return sound && !film
 }
 
-// boxes calls do with the beginning of the content of each box at the end of the path, between two positions. left is
-// how many boxes may still be looked at.
+// boxes looks for boxes from one position to another, and within each box of path for the next one. For each box at the
+// end of the path it calls do with the position at which the content begins. left is how many boxes may still be looked
+// at.
 func (f file) boxes(left *int, from, to int64, path []string, do func(at int64)) {
 	for ; *left > 0 && to-from >= 8; *left-- {
 		b := f.at(from, 16)

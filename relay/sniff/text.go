@@ -2,8 +2,8 @@ package sniff
 
 import "unicode/utf8"
 
-// isText reports whether head is UTF-8 that people could read: no control characters but those of texts and
-// terminals. cut: the file goes on, so that the last character may be cut.
+// isText reports whether head is UTF-8 that people could read: no control characters except those of texts and
+// terminals. cut: the file continues behind head, so head may end within a character.
 func isText(head []byte, cut bool) bool {
 	for i := 0; i < len(head); {
 		r, n := utf8.DecodeRune(head[i:])

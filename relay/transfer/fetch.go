@@ -28,7 +28,7 @@ var (
 	errDowngrade = errors.New("redirected from https to http")
 )
 
-// redirect says whether the next request of a chain may be made. The transport judges its address.
+// redirect returns an error if the next request of a chain may not be made. The transport checks its address.
 func redirect(r *http.Request, via []*http.Request) error {
 	r.Header.Del("Referer")                    // the former address may be a credential
 	r.URL.Fragment, r.URL.RawFragment = "", "" // it is not sent to servers, and the guard refuses addresses with one
@@ -62,7 +62,7 @@ func (f *Finder) get(ctx context.Context, address string, open func(size int64) 
 	if err != nil {
 		return got, notFetched(err)
 	}
-	defer res.Body.Close() // read as far as it is wanted
+	defer res.Body.Close() // its remaining bytes are not wanted
 	encoding := res.Header.Get("Content-Encoding")
 	switch {
 	case res.StatusCode != http.StatusOK:
@@ -136,7 +136,7 @@ func notFetched(err error) error {
 	return refused("no answer", nil)
 }
 
-// blocked is the guard's error, without what package http put around it.
+// blocked returns the guard's own error, from within the errors that package http wraps around it.
 func blocked(err error) error {
 	for {
 		inner := errors.Unwrap(err)

@@ -34,12 +34,12 @@ type Finder struct {
 	// Set once, by NewFinder.
 	shelf  Shelf
 	guard  *guard.Guard
-	client *http.Client // that asks others, through guard
+	client *http.Client // sends requests to other servers, through guard
 	count  func(count.Counter)
 	places *fair.Places // for fetches
 }
 
-// NewFinder makes a finder. It makes its requests through g, whose answers may be as large as a file.
+// NewFinder makes a finder. It sends its requests through g, which must let answers be as large as the largest file.
 func NewFinder(shelf Shelf, g *guard.Guard, tell func(count.Counter)) *Finder {
 	return &Finder{
 		shelf: shelf, guard: g, client: &http.Client{Transport: g.Transport(), CheckRedirect: redirect}, count: tell,
@@ -120,7 +120,7 @@ func errNotFound() *relay.ActionError {
 	return relay.Refused("media not found or expired", nil)
 }
 
-// refused returns the answer when a file cannot be had. err says no address.
+// refused returns the error for a file that cannot be had. err must not contain an address.
 func refused(why string, err error) *relay.ActionError {
 	return relay.Refused("media not fetched: "+why, err)
 }

@@ -103,7 +103,8 @@ func New(files Files, auth Verifier, o Options) *Transfers {
 	return &Transfers{files: files, auth: auth, o: o, places: fair.NewPlaces(maxAll, maxEach), uploads: limits.NewRates(uploadRate, uploadBurst)}
 }
 
-// Routes are those of files. Their times hold until the credential has verified.
+// Routes returns the routes for files. The routes' time limits hold until a call has its place; then begin sets its
+// own.
 func (t *Transfers) Routes() []routes.Route {
 	return []routes.Route{
 		{Path: route + "/", Methods: []string{http.MethodGet}, Serve: t.serve(t.download)},
@@ -120,10 +121,10 @@ type call struct {
 	// Set once it has its place, whose context it then uses.
 	place *fair.Place
 	end   time.Time     // when its time is up
-	cut   chan struct{} // closed once a transfer that was asked back has stopped
+	cut   chan struct{} // closed once the end of the place's context was handled: after that it changes no deadline any more
 }
 
-// serve lets verified gateways in to do.
+// serve returns a handler that verifies the gateway's credential and then calls do.
 func (t *Transfers) serve(do func(*call)) routes.Handler {
 	return func(w http.ResponseWriter, r *http.Request, from netip.Addr) {
 		peer, verdict, err := t.auth.Verify(r.Context(), routes.Bearer(r))
@@ -142,7 +143,7 @@ func (t *Transfers) serve(do func(*call)) routes.Handler {
 	}
 }
 
-// stranger refuses who has no credential that counts.
+// stranger refuses a request without a valid credential.
 func (t *Transfers) stranger(w http.ResponseWriter, from netip.Addr, verdict token.Verdict, peer token.Peer) {
 	if wait := t.o.Failures.Add(from, t.o.Now()); wait > 0 {
 		routes.TooMany(w, wait, "too many failed attempts")
@@ -193,7 +194,7 @@ func (t *Transfers) busy(c *call, why string) {
 	c.refuse(http.StatusServiceUnavailable, why)
 }
 
-// isAskedBack reports whether the place of that context was asked back.
+// isAskedBack reports whether the place whose context is hold was asked back.
 func isAskedBack(hold context.Context) bool { return errors.Is(context.Cause(hold), fair.ErrAskedBack) }
 
 // soon returns when a call ends in which nothing moves any more.
@@ -204,13 +205,13 @@ func (c *call) soon(silence time.Duration) time.Time {
 	return c.end
 }
 
-// answer is routes.Answer with the time that a small answer needs.
+// answer sends an answer by routes.Answer, and gives it the time that a small answer needs.
 func (c *call) answer(status int, body any) {
 	_ = c.conn.SetWriteDeadline(time.Now().Add(readSilence))
 	routes.Answer(c.w, status, body)
 }
 
-// refuse is answer with an error.
+// refuse answers with an error.
 func (c *call) refuse(status int, text string) { c.answer(status, map[string]string{"error": text}) }
 
 // failed answers with an internal error.

@@ -14,36 +14,31 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // open makes a file with an empty audit list.
 func open(t *testing.T) *bolt.DB {
 	t.Helper()
 	db, err := bolt.Open(filepath.Join(t.TempDir(), "test.db"), 0o600, &bolt.Options{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := db.Update(func(x *bolt.Tx) error {
+	must.Succeed(t, db.Update(func(x *bolt.Tx) error {
 		_, err1 := x.CreateBucket([]byte(audit.Rows))
 		_, err2 := x.CreateBucket([]byte(audit.Counts))
 		return errors.Join(err1, err2)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return db
 }
 
 // write is one transaction.
 func write(t *testing.T, db *bolt.DB, fn func(*table.Writer) error) {
 	t.Helper()
-	if err := db.Update(func(x *bolt.Tx) error { return fn(table.Edit(x)) }); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.Update(func(x *bolt.Tx) error { return fn(table.Edit(x)) }))
 }
 
 // add adds rows to the list, many to a commit.
@@ -159,7 +154,5 @@ func TestAuditBucketTakesLittleRoom(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 }

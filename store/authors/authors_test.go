@@ -8,6 +8,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	"github.com/hermes-connector/hermes-connector/store/table/tabletest"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -19,9 +20,7 @@ func open(t *testing.T) (*Log, *tabletest.DB) {
 	db := tabletest.Open(t, Bucket)
 	l := New(db.DB)
 	err := db.File.Read(t.Context(), func(x *bolt.Tx) error { l.Load(x); return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	db.Rides = append(db.Rides, func(w *table.Writer) (func(), error) {
 		return l.Ride(w, func(i relay.InstanceID) bool { return i == "gone" })
 	})

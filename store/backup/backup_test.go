@@ -17,6 +17,8 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/restore"
+	"github.com/hermes-connector/hermes-connector/store/storetest"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,37 +28,23 @@ const phrase = "nobody but the key's owner reads this"
 
 func openDB(t *testing.T) *store.DB {
 	t.Helper()
-	db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	db := storetest.Open(t, t.TempDir(), store.Options{})
 	change(t, db, phrase)
 	return db
 }
 
 func change(t *testing.T, db *store.DB, value string) {
 	t.Helper()
-	if err := db.PutBlob(context.WithoutCancel(t.Context()), "blob", []byte(value)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.PutBlob(context.WithoutCancel(t.Context()), "blob", []byte(value)))
 }
 
 // newKey makes a key pair; the secret half is in the file.
 func newKey(t *testing.T) (file, recipient string) {
 	t.Helper()
 	id, err := age.GenerateX25519Identity()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	file = filepath.Join(t.TempDir(), "age.key")
-	if err := os.WriteFile(file, []byte("# a comment\n"+id.String()+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte("# a comment\n"+id.String()+"\n"), 0o600))
 	return file, id.Recipient().String()
 }
 
@@ -83,20 +71,14 @@ func TestWrite(t *testing.T) { // invariants 1 and 3
 			db := openDB(t)
 			path := filepath.Join(t.TempDir(), "backup.db")
 			made, err := Write(t.Context(), db, path, tc.recipient)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			info, err := os.Stat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if info.Mode() != 0o600 || made.Path != path || made.Bytes != info.Size() || made.Encrypted != (tc.recipient != "") || made.At.IsZero() {
 				t.Errorf("%+v, file of %d bytes, mode %v", made, info.Size(), info.Mode())
 			}
 			content, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if got := bytes.Contains(content, []byte(phrase)); got != (tc.recipient == "") {
 				t.Errorf("the text is in the file: %v", got)
 			}
@@ -104,9 +86,7 @@ func TestWrite(t *testing.T) { // invariants 1 and 3
 				t.Errorf("the folder holds %v", got)
 			}
 			r, err := Open(path, tc.key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			defer r.Close()
 			restored := filepath.Join(t.TempDir(), "connector.db")
 			got, err := restore.Restore(restored, r, store.Options{})
@@ -148,9 +128,7 @@ func TestWriteFails(t *testing.T) { // invariants 1 and 2
 		})
 	}
 	path := filepath.Join(t.TempDir(), "backup.db")
-	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, []byte("precious"), 0o600))
 	if _, err := Write(t.Context(), openDB(t), path, ""); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("over a file: %v, want fs.ErrExist", err)
 	}
@@ -190,21 +168,13 @@ func TestOpenEncrypted(t *testing.T) {
 		t.Fatal(err)
 	}
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	cut := filepath.Join(t.TempDir(), "cut.age")
-	if err := os.WriteFile(cut, content[:len(content)/2], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(cut, content[:len(content)/2], 0o600))
 	secret, err := os.ReadFile(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	half := filepath.Join(t.TempDir(), "half.key")
-	if err := os.WriteFile(half, secret[:len(secret)-9], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(half, secret[:len(secret)-9], 0o600))
 	for name, tc := range map[string]struct{ path, key, want string }{
 		"no key":        {path, "", "it is encrypted"},
 		"another key":   {path, other, "decrypt"},

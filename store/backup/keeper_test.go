@@ -15,6 +15,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // kept runs a Keeper over db in a bubble where it is the given hour of 2000-01-01, and calls do
@@ -27,9 +28,7 @@ func kept(t *testing.T, hour int, o Options, do func(t *testing.T, db *flaky, k 
 		db := &flaky{DB: openDB(t)}
 		o.Dir, o.Now = dir, func() time.Time { return time.Now().UTC() }
 		k, err := NewKeeper(db, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- k.Run(ctx) }()
@@ -122,14 +121,10 @@ func TestOffAtNight(t *testing.T) {
 	for name, want := range map[string]int{"19991231T200000Z": 2, "20000101T040000Z": 1} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "connector-"+name+"-1.db"), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(filepath.Join(dir, "connector-"+name+"-1.db"), nil, 0o600))
 			now := time.Date(2000, 1, 1, 18, 0, 0, 0, time.UTC)
 			k, err := NewKeeper(openDB(t), Options{Dir: dir, Now: func() time.Time { return now }})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			k.step(t.Context())
 			if got := taken(t, dir); len(got) != want {
 				t.Errorf("%v, want %d", got, want)
@@ -140,13 +135,9 @@ func TestOffAtNight(t *testing.T) {
 
 func TestClockThatWasAhead(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "connector-20380101T000000Z-1.db"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "connector-20380101T000000Z-1.db"), nil, 0o600))
 	k, err := NewKeeper(openDB(t), Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	k.step(t.Context())
 	if got := taken(t, dir); len(got) != 2 {
 		t.Errorf("%v, want one of now beside it", got)
@@ -166,17 +157,13 @@ func TestClockThatWasWrong(t *testing.T) { // invariant 2
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			for _, day := range []string{"01", "02", "03"} {
-				if err := os.WriteFile(filepath.Join(dir, "connector-203801"+day+"T030000Z-1.db"), nil, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(filepath.Join(dir, "connector-203801"+day+"T030000Z-1.db"), nil, 0o600))
 			}
 			now := time.Date(tc.now, 5, 1, 12, 0, 0, 0, time.UTC)
 			n, counts := counting()
 			db := openDB(t)
 			k, err := NewKeeper(db, Options{Dir: dir, Count: counts, Now: func() time.Time { return now }})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			for range 64 { // hours
 				change(t, db, now.String())
 				k.step(t.Context())
@@ -193,9 +180,7 @@ func TestClockThatWasAheadWhileNothingHappened(t *testing.T) {
 	now := time.Date(2038, 1, 1, 12, 0, 0, 0, time.UTC)
 	dir, db := t.TempDir(), openDB(t)
 	k, err := NewKeeper(db, Options{Dir: dir, Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	k.step(t.Context())
 	now = now.AddDate(0, 0, 1)
 	k.step(t.Context())
@@ -245,9 +230,7 @@ func TestEncryptedSnapshots(t *testing.T) { // invariant 3
 			t.Errorf("%v, or the snapshot is readable", err)
 		}
 		r, err := Open(filepath.Join(dir, all[0]), key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
@@ -261,14 +244,10 @@ func TestLeftovers(t *testing.T) { // invariant 1
 	dir := t.TempDir()
 	others := []string{".hidden", "connector-20000101T000000Z-x.db", "note.txt", "own.db"}
 	for _, n := range append(slices.Clone(others), ".connector-20000101T030000Z-7.db.tmp-123", ".connector-20000101T030000Z-7.db.age.tmp-1") {
-		if err := os.WriteFile(filepath.Join(dir, n), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, n), nil, 0o600))
 	}
 	k, err := NewKeeper(openDB(t), Options{Dir: dir, Keep: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	k.clean()
 	if got := names(t, dir); !slices.Equal(got, others) {
 		t.Errorf("after the clean-up: %v, want %v", got, others)

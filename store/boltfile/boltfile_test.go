@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/store/files"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -24,12 +25,8 @@ func TestCreationNeverReplaces(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	put(t, openTest(t, path, options()), "k", "v")
 	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := create(path, options()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, create(path, options()))
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
 		t.Errorf("%v, or the other one's database was replaced", err)
 	}
@@ -39,9 +36,7 @@ func TestCreationNeverReplaces(t *testing.T) {
 // write into it.
 func TestWaitingForAReplacedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
-	if err := openTest(t, path, options()).Close(nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, openTest(t, path, options()).Close(nil))
 	o := options()
 	o.OpenFile = func(p string, flag int, mode os.FileMode) (*os.File, error) {
 		f, err := os.OpenFile(p, flag, mode)
@@ -62,9 +57,7 @@ func TestWaitingForAReplacedFile(t *testing.T) {
 func TestBatchIsBoundedInBytes(t *testing.T) {
 	q := queue{wake: make(chan struct{}, 1)}
 	for _, size := range []int{BatchBytes / 2, BatchBytes / 2, 1, 2 * BatchBytes, 1} {
-		if err := q.push(&Op{Size: size}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, q.push(&Op{Size: size}))
 	}
 	var got []int
 	for len(q.ops) > 0 {
@@ -123,9 +116,7 @@ func testReadsWaitForTheSync(t *testing.T) {
 	f := openTest(t, "", o)
 	put(t, f, "x", "old")
 	hold = true
-	if err := f.Push(putting("x", "new")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, f.Push(putting("x", "new")))
 	<-reached // written, and not synced
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

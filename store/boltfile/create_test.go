@@ -6,19 +6,17 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // TestANewFileTakesLittleMemory: what a start takes at once, the process may keep: the heap is let grow to twice of it.
 func TestANewFileTakesLittleMemory(t *testing.T) {
 	from := filepath.Join(t.TempDir(), "from")
 	content := bytes.Repeat([]byte("a page and "), 4<<20/11)
-	if err := os.WriteFile(from, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(from, content, 0o600))
 	to, err := os.Create(from + ".to")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	err = inPages(to, from)

@@ -10,6 +10,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	"go.uber.org/goleak"
+
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -48,9 +50,7 @@ func openTest(t testing.TB, path string, o Options) *File {
 		path = filepath.Join(t.TempDir(), "test.db")
 	}
 	f, err := Open(path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = f.Close(nil) })
 	return f
 }
@@ -68,9 +68,7 @@ func putting(k, value string) *Op {
 
 func put(t testing.TB, f *File, k, value string) {
 	t.Helper()
-	if err := f.Do(context.WithoutCancel(t.Context()), putting(k, value)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, f.Do(context.WithoutCancel(t.Context()), putting(k, value)))
 }
 
 // stored is what stands under k; empty when there is nothing.
@@ -82,8 +80,6 @@ func stored(t testing.TB, f *File, k string) (value string) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return value
 }

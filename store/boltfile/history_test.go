@@ -8,6 +8,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/boltfile/logtest"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 func story(n uint64, terms ...boltfile.Term) boltfile.History {
@@ -61,9 +62,7 @@ func TestALogThatForgot(t *testing.T) {
 		o.CommitLog.Term = term
 		f := opened(t, path, o)
 		for n := range 5 {
-			if err := do(t, f, put("b", fmt.Sprint("k", term, n), "v")); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, do(t, f, put("b", fmt.Sprint("k", term, n), "v")))
 		}
 		closed(t, f)
 	}
@@ -104,9 +103,7 @@ func TestAnEntryOfANewerVersion(t *testing.T) {
 		o := optionsWith(l)
 		o.Format.Schema = 1 + schema
 		f := opened(t, path, o)
-		if err := do(t, f, put("b", fmt.Sprint("k", schema), "v")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, do(t, f, put("b", fmt.Sprint("k", schema), "v")))
 		closed(t, f)
 	}
 	at, err := l.CatchUp(filepath.Join(t.TempDir(), "follows.db"), optionsWith(nil))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/boltfile/logtest"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -48,17 +49,13 @@ func optionsWith(l *logtest.Log) boltfile.Options {
 func opened(t *testing.T, path string, o boltfile.Options) *boltfile.File {
 	t.Helper()
 	f, err := boltfile.Open(path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return f
 }
 
 func closed(t *testing.T, f *boltfile.File) {
 	t.Helper()
-	if err := f.Close(nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, f.Close(nil))
 }
 
 func do(t *testing.T, f *boltfile.File, fn func(*boltfile.Writer) error) error {
@@ -112,18 +109,14 @@ func TestALogIsItsFile(t *testing.T) {
 		l.Check(t, path, optionsWith(nil))
 		if start%2 == 0 { // changed by somebody who has the file alone, and knows of no log
 			f := opened(t, path, optionsWith(nil))
-			if err := do(t, f, put("bucket9", "k", fmt.Sprint(start))); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, do(t, f, put("bucket9", "k", fmt.Sprint(start))))
 			closed(t, f)
 		}
 	}
 	bases := 0
 	for raw := range l.From(1) {
 		e, err := boltfile.ParseEntry(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if e.Base {
 			bases++
 		}
@@ -151,9 +144,7 @@ func TestAnAppendThatFails(t *testing.T) {
 		}
 		path := filepath.Join(t.TempDir(), "test.db")
 		f := opened(t, path, optionsWith(l))
-		if err := do(t, f, put("b", "k", "before")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, do(t, f, put("b", "k", "before")))
 		failing = true
 		if err := do(t, f, put("b", "k", "after")); !errors.Is(err, broken) || !errors.Is(err, boltfile.ErrFailed) {
 			t.Fatalf("stored %v: %v", stored, err)
@@ -196,9 +187,7 @@ func TestAnAppendThatFails(t *testing.T) {
 func all(t *testing.T, path string) map[string]string {
 	t.Helper()
 	all, err := logtest.All(path, optionsWith(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return all
 }
 
@@ -207,13 +196,9 @@ func copied(t *testing.T, f *boltfile.File) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "copy.db")
 	to, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	_, err = f.Copy(t.Context(), to, func(uint64, boltfile.Place) {})
-	if err := errors.Join(err, to.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err, to.Close())
 	return path
 }
 
@@ -261,9 +246,7 @@ func TestWhatIsNotTheNextEntry(t *testing.T) {
 		l, path := &logtest.Log{}, filepath.Join(t.TempDir(), "test.db")
 		f := opened(t, path, optionsWith(l))
 		for n := range 4 {
-			if err := do(t, f, put("b", fmt.Sprint("k", n), with)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, do(t, f, put("b", fmt.Sprint("k", n), with)))
 		}
 		closed(t, f)
 		for raw := range l.From(1) {
@@ -274,9 +257,7 @@ func TestWhatIsNotTheNextEntry(t *testing.T) {
 	ours, theirs := entries("ours"), entries("theirs")
 	replay := func(raws ...[]byte) (at boltfile.Place, err error) {
 		f, err := boltfile.Follow(filepath.Join(t.TempDir(), "replayed.db"), optionsWith(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer f.Close()
 		for _, raw := range raws {
 			e, err := boltfile.ParseEntry(raw)
@@ -342,16 +323,12 @@ func FuzzParseEntry(f *testing.F) {
 			return
 		}
 		b, err := boltfile.OpenBolt(filepath.Join(t.TempDir(), "test.db"), optionsWith(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer b.Close()
 		b.NoSync = true
 		err = boltfile.Replay(b, e)
 		var at boltfile.Place
-		if err := b.View(func(x *bolt.Tx) (err error) { at, err = boltfile.PlaceOf(x); return err }); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, b.View(func(x *bolt.Tx) (err error) { at, err = boltfile.PlaceOf(x); return err }))
 		if applied := at == e.Place; applied != (err == nil) {
 			t.Errorf("applied %v, %v", applied, err)
 		}

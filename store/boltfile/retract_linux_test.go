@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // TestFailedSyncIsRetracted: what a failed sync was to bring to the disk is in memory, looks whole to the next
@@ -36,9 +38,7 @@ func TestFailedSyncIsRetracted(t *testing.T) {
 	f := openTest(t, path, o)
 	put(t, f, "k", "old")
 	writes, err := os.OpenFile(path, os.O_RDWR, 0) // it takes writes still
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer writes.Close()
 	f.file, fails = writes, true
 	if err := f.Do(t.Context(), putting("k", "new")); !errors.Is(err, ErrFailed) {
@@ -60,24 +60,14 @@ func TestHalfRetracted(t *testing.T) {
 	put(t, f, "k", "old")
 	put(t, f, "k", "new")
 	at := int64(f.Committed()%2)*PageSize + pageHeader
-	if err := f.Close(nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, f.Close(nil))
 	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(retract(file, at), file.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, retract(file, at), file.Close())
 	after, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for done := range metaSize - metaSumAt + 1 {
 		t.Run(fmt.Sprint(done, " bytes"), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "test.db")
@@ -89,9 +79,7 @@ func TestHalfRetracted(t *testing.T) {
 			if done == metaSize-metaSumAt && want == "new" {
 				t.Error("retract changed nothing")
 			}
-			if err := os.WriteFile(path, append(after[:end:end], before[end:]...), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(path, append(after[:end:end], before[end:]...), 0o600))
 			f := openTest(t, path, options())
 			if got := stored(t, f, "k"); got != want || f.Stats().FellBack != (want == "old") {
 				t.Errorf("it holds %q, and FellBack %v; want %q", got, f.Stats().FellBack, want)

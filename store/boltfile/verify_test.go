@@ -10,6 +10,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/hermes-connector/hermes-connector/testdata/long"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // TestVerifyTakesWhatBboltWrites: the rules verify goes by are stricter than bbolt's own check, so
@@ -18,9 +19,7 @@ func TestVerifyTakesWhatBboltWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	o := options()
 	b, err := OpenBolt(path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer b.Close()
 	b.NoSync = true
 	names := []string{"one", "two", "three"}
@@ -54,13 +53,9 @@ func TestVerifyTakesWhatBboltWrites(t *testing.T) {
 				}
 				return nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			f, err := os.Open(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			got, err := look(f)
 			if err == nil {
 				err = Named(got.Bad)

@@ -8,6 +8,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	"github.com/hermes-connector/hermes-connector/store/table/tabletest"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 var bot = relay.Bot{Platform: "discord", ID: "1"}
@@ -27,9 +28,7 @@ func holds(t *testing.T, db *tabletest.DB, all ...Record) (lost []Record) {
 		lost, err = Hold(w, db.Time, all...)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return lost
 }
 
@@ -93,9 +92,7 @@ func TestAVerdictReleasesOne(t *testing.T) {
 		r.Undecided = true
 		holds(t, db, r)
 		err := db.Change(t.Context(), "release", func(w *table.Writer) error { return Release(w, "home", bot, r.Event, gets) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if got, ok, err := rs.In(t.Context(), "home", bot, r.Event); ok != gets || got.Undecided || err != nil {
 			t.Errorf("%s: %+v, %t, %v", e, got, ok, err)
 		}

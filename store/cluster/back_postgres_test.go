@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	"github.com/hermes-connector/hermes-connector/testdata/postgres"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // promotions is how many copies take over in the tests of that.
@@ -30,17 +32,13 @@ func (p *process) follows() {
 		_, err = p.node.fill(p.t.Context(), p.shard(), s)
 		err = errors.Join(err, p.node.shutCopies())
 	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, err)
 }
 
 func asides(t *testing.T, dir string) int {
 	t.Helper()
 	kept, err := filepath.Glob(filepath.Join(dir, "*.set-aside-*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return len(kept)
 }
 
@@ -137,16 +135,14 @@ func TestWhatAnEngineLostIsNamed(t *testing.T) {
 func TestAnOlderVersionDoesNotLead(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)
-	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
+	a := joins(t, pg, "a")
 	a.leads()
 	confirmed := a.fills("k", 3)
 	a.ends()
 	pg.SQL(`UPDATE hermes_connector.shard SET schema = 99`)
 	dir := t.TempDir()
 	b := starts(t, pg.DSN(pg.Port), "b", dir)
-	for !b.node.Alive() {
-		time.Sleep(10 * time.Millisecond)
-	}
+	wait.Until(t, "b is alive", b.node.Alive)
 	if l, err := b.node.take(t.Context(), b.shard()); l != nil || !errors.Is(err, store.ErrNewer) {
 		t.Errorf("%v, %v", l, err)
 	}
@@ -180,9 +176,7 @@ func TestAnotherDatabaseByForce(t *testing.T) {
 		_, err = a.db.Copy(t.Context(), to)
 		err = errors.Join(err, to.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	a.fills("given up", 5)
 	forces := starts(t, pg.DSN(pg.Port), "b/restore", t.TempDir())
 	if forces.lead, err = forces.node.Force(t.Context(), forces.shard(), "restore"); err != nil {
@@ -199,15 +193,11 @@ func TestAnotherDatabaseByForce(t *testing.T) {
 		t.Fatal(err)
 	}
 	forces.has(append(confirmed, "given up004"))
-	if err := errors.Join(forces.db.Close(), os.Rename(backup, forces.path)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, forces.db.Close(), os.Rename(backup, forces.path))
 	if forces.db, err = store.Open(forces.path, store.Options{CommitLog: forces.lead.Log()}); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(forces.db.Close(), forces.lead.GiveUp(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, forces.db.Close(), forces.lead.GiveUp(t.Context()))
 	forces.ends()
 	for n, name := range []string{"a", "c"} {
 		p := a // which runs
@@ -263,12 +253,10 @@ func TestNobodyLeadsBeforeTheFormerOneHasEnded(t *testing.T) {
 		t.Errorf("it did not wait: %v", err)
 	}
 	forces.ends()
-	c := starts(t, pg.DSN(pg.Port), "c", t.TempDir())
+	c := joins(t, pg, "c")
 	s = c.shard()
 	s.Name = "slow"
-	for !c.node.Alive() {
-		time.Sleep(10 * time.Millisecond)
-	}
+	wait.Until(t, "c is alive", c.node.Alive)
 	if l, err := c.node.take(t.Context(), s); l != nil || err != nil {
 		t.Errorf("%v, %v", l, err)
 	}

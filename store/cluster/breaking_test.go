@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // breaking is a way to a server that breaks now and then: after some bytes of either side, often in the middle of a message.
@@ -20,9 +22,7 @@ type breaking struct {
 func newBreaking(t *testing.T, to int) *breaking {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	b := &breaking{port: l.Addr().(*net.TCPAddr).Port}
 	var wg sync.WaitGroup
 	wg.Go(func() {

@@ -11,12 +11,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/boltfile/logtest"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	"github.com/hermes-connector/hermes-connector/testdata/postgres"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // flips is how many bits flip in the test of that.
@@ -32,34 +33,26 @@ func TestNoFlipIsSilent(t *testing.T) {
 	a.leads()
 	for range 2 {
 		a.fills("k", 20)
-		if err := a.lead.snapshot(t.Context(), func(ctx context.Context, w io.Writer) (boltfile.Place, error) { return a.db.Copy(ctx, w) }); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, a.lead.snapshot(t.Context(), func(ctx context.Context, w io.Writer) (boltfile.Place, error) { return a.db.Copy(ctx, w) }))
 	}
 	a.fills("more", 10)
 	a.ends()
 	s, dice := a.shard(), rand.New(rand.NewPCG(1, 2))
-	reads := starts(t, pg.DSN(pg.Port), "reads", t.TempDir()).node
+	reads := joins(t, pg, "reads").node
 	check := func() []string {
 		t.Helper()
 		c, err := reads.Check(t.Context(), s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return c.Wrong
 	}
 	if wrong := check(); len(wrong) > 0 {
 		t.Fatalf("before any flip: %q", wrong)
 	}
 	whole, err := logtest.All(s.Path, s.File)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	count := func(sql string) int {
 		n, err := strconv.Atoi(strings.TrimSpace(pg.SQL(sql)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return n
 	}
 	unread := 0
@@ -80,16 +73,12 @@ func TestNoFlipIsSilent(t *testing.T) {
 			}
 		default:
 			info, err := os.Stat(s.Path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			at, bit := dice.Int64N(info.Size()), byte(1)<<dice.IntN(8)
 			what = "the file, byte " + strconv.FormatInt(at, 10)
 			flip = func() {
 				f, err := os.OpenFile(s.Path, os.O_RDWR, 0)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				defer f.Close()
 				b := make([]byte, 1)
 				if _, err := f.ReadAt(b, at); err != nil {
@@ -134,13 +123,9 @@ func shardOf(t *testing.T, n *Node, like Shard) (records int, s Shard) {
 		_, err = n.fill(t.Context(), s, row)
 		err = errors.Join(err, n.shutCopies())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	all, err := logtest.All(s.Path, store.Options{}.File())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return len(all), s
 }
 
@@ -148,19 +133,13 @@ func shardOf(t *testing.T, n *Node, like Shard) (records int, s Shard) {
 func TestOverview(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)
-	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
+	a := joins(t, pg, "a")
 	a.leads()
 	a.fills("k", 5)
-	if err := a.lead.KeepVault(t.Context(), []byte("key")); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.node.renew(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, a.lead.KeepVault(t.Context(), []byte("key")))
+	must.Succeed(t, a.node.renew(t.Context()))
 	o, err := a.node.Overview(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if e := o.Engine; e.Version < 130000 || e.Fsync || !e.FullPages || e.Commit != "on" || e.Standbys != "" {
 		t.Errorf("%+v", e)
 	}
@@ -174,16 +153,14 @@ func TestOverview(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	a.ends()
-	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
+	b := joins(t, pg, "b")
 	b.key = "another"
 	b.competes()
-	for {
+	wait.Until(t, "b's trouble is shown", func() bool {
 		_ = b.node.renew(t.Context()) // it has Run, which is in less of a hurry
-		if o, err = b.node.Overview(t.Context()); err == nil && len(o.Nodes) == 2 && o.Nodes[1].Troubles["main"] != "" {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		o, err = b.node.Overview(t.Context())
+		return err == nil && len(o.Nodes) == 2 && o.Nodes[1].Troubles["main"] != ""
+	})
 	if o.Nodes[0].Alive || o.Shards[0].Leader != "" {
 		t.Errorf("%+v", o)
 	}

@@ -33,7 +33,7 @@ func TestTheEnginesClockJumps(t *testing.T) {
 		confirmed = append(confirmed, a.fills(fmt.Sprint("a day behind ", n), 1)...)
 		time.Sleep(pause)
 	}
-	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
+	b := joins(t, pg, "b")
 	b.competes()
 	pg.SetClock(0)
 	var err error

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	"github.com/hermes-connector/hermes-connector/testdata/postgres"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // read is the copy of a file; nil: there is none.
@@ -26,9 +28,7 @@ func read(t *testing.T, f *Files, id relay.MediaID) []byte {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return b
 }
 
@@ -37,31 +37,25 @@ func read(t *testing.T, f *Files, id relay.MediaID) []byte {
 func TestFilesOfAKilledLeader(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, "")
-	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
+	a := joins(t, pg, "a")
 	a.leads()
 	of := a.lead.Files()
 	content := map[relay.MediaID][]byte{"small": []byte("x"), "edge": make([]byte, 2*partSize), "large": bytes.Repeat([]byte("0123456789"), 130_000)}
 	for id, b := range content {
-		if err := of.Put(t.Context(), id, bytes.NewReader(b)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, of.Put(t.Context(), id, bytes.NewReader(b)))
 	}
 	cut := io.MultiReader(bytes.NewReader(make([]byte, 3*partSize)), iotest.ErrReader(errors.New("cut")))
 	if err := of.Put(t.Context(), "cut", cut); err == nil {
 		t.Error("a file that was cut is taken")
 	}
-	if err := of.Put(t.Context(), "again", strings.NewReader("before")); err != nil {
-		t.Fatal(err)
-	}
-	if err := of.Put(t.Context(), "again", strings.NewReader("after")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, of.Put(t.Context(), "again", strings.NewReader("before")))
+	must.Succeed(t, of.Put(t.Context(), "again", strings.NewReader("after")))
 	content["again"] = []byte("after")
 	a.stop() // it does not know that its lease is over
 	a.running.Wait()
 	pg.Stop()
 	pg.Start()
-	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
+	b := joins(t, pg, "b")
 	b.leads()
 	next := b.lead.Files()
 	for _, err := range []error{of.Put(t.Context(), "late", strings.NewReader("x")), of.Put(t.Context(), "small", strings.NewReader("y"))} {
@@ -91,9 +85,7 @@ func TestFilesOfAKilledLeader(t *testing.T) {
 	if read(t, next, "large") != nil {
 		t.Error("a file without one of its parts is whole")
 	}
-	if err := next.Drop(t.Context(), "small", "edge", "large", "cut", "again", "unknown"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, next.Drop(t.Context(), "small", "edge", "large", "cut", "again", "unknown"))
 	if n := pg.SQL(`SELECT count(*) FROM hermes_connector.part`); n != "0\n" {
 		t.Errorf("%s parts are left", n)
 	}
@@ -122,9 +114,7 @@ func TestFilesHoldUpNothing(t *testing.T) {
 	}
 	pg.SQL(`ALTER SYSTEM SET synchronous_standby_names = 'absent'`)
 	pg.SQL(`SELECT pg_reload_conf()`)
-	for pg.SQL(`SHOW synchronous_standby_names`) != "absent\n" {
-		time.Sleep(10 * time.Millisecond)
-	}
+	wait.Until(t, "the engine has read it", func() bool { return pg.SQL(`SHOW synchronous_standby_names`) == "absent\n" })
 	var err error
 	for try := 0; err == nil && try < 100; try++ { // until the connection's own process has read it
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

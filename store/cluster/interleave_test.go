@@ -21,6 +21,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 var (
@@ -373,9 +374,7 @@ func (w *world) judge() {
 		w.t.Error(err)
 	}
 	b, err := boltfile.OpenBolt(filepath.Join(w.dir, "replayed.db"), (&life{w: w}).shard().File)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, err)
 	defer b.Close()
 	left := maps.Clone(w.known)
 	_ = b.View(func(t *bolt.Tx) error {

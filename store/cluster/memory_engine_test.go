@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // memoryEngine answers what a node asks of one shard's engine, as PostgreSQL with a synchronous standby would, in the time of a
@@ -346,9 +347,7 @@ func (m *memoryEngine) logEntries() (all []boltfile.Entry) {
 			continue
 		}
 		e, err := boltfile.ParseEntry(row.entry)
-		if err != nil {
-			m.t.Fatal(err)
-		}
+		must.Succeed(m.t, err)
 		all = append(all, e)
 	}
 	return all

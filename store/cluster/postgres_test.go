@@ -17,7 +17,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	"github.com/hermes-connector/hermes-connector/testdata/postgres"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // quick has a server sync nothing: no test cuts the power.
@@ -58,13 +60,17 @@ func starts(t *testing.T, dsn, name, dir string) *process {
 	return startsFor(t, testLease, dsn, name, dir)
 }
 
+// joins is starts with a folder of its own.
+func joins(t *testing.T, pg *postgres.Server, name string) *process {
+	t.Helper()
+	return starts(t, pg.DSN(pg.Port), name, t.TempDir())
+}
+
 // startsFor is starts with another lease.
 func startsFor(t *testing.T, lease time.Duration, dsn, name, dir string) *process {
 	t.Helper()
 	n, err := Join(Options{DSN: relay.NewSecret([]byte(dsn)), Node: name, Version: "test", Lease: lease, Log: slog.New(slog.NewTextHandler(t.Output(), nil)).With("node", name)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	p := &process{t: t, node: n, path: filepath.Join(dir, "connector.db"), key: "key", stop: stop, end: func() {}}
 	p.running.Go(func() { p.err = n.Run(ctx) })
@@ -157,9 +163,7 @@ func (p *process) fills(what string, n int) (confirmed []string) {
 	p.t.Helper()
 	for i := range n {
 		k := fmt.Sprintf("%s%03d", what, i)
-		if err := p.put(k); err != nil {
-			p.t.Fatal(err)
-		}
+		must.Succeed(p.t, p.put(k))
 		confirmed = append(confirmed, k)
 	}
 	return confirmed
@@ -205,7 +209,7 @@ func TestAnotherNodeLeads(t *testing.T) {
 func TestAFileOfAnotherStory(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)
-	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
+	a := joins(t, pg, "a")
 	a.leads()
 	confirmed := a.fills("ours", 5)
 	a.ends()
@@ -214,9 +218,7 @@ func TestAFileOfAnotherStory(t *testing.T) {
 	if err == nil {
 		err = errors.Join(alone.PutBlob(t.Context(), "own", nil), alone.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	b := starts(t, pg.DSN(pg.Port), "b", dir)
 	b.leads()
 	b.has(confirmed)
@@ -241,10 +243,8 @@ func TestAFileThatWasChangedBesidesTheLog(t *testing.T) {
 	if err == nil {
 		err = errors.Join(alone.PutBlob(t.Context(), "own", nil), alone.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
+	must.Succeed(t, err)
+	b := joins(t, pg, "b")
 	b.leads()
 	confirmed = append(confirmed, b.fills("more", 5)...)
 	b.ends()
@@ -270,7 +270,7 @@ func TestAFreshEngine(t *testing.T) {
 	again.leads()
 	confirmed = append(confirmed, again.fills("more", 5)...)
 	again.ends()
-	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
+	b := joins(t, pg, "b")
 	b.leads()
 	b.has(confirmed)
 }
@@ -280,9 +280,7 @@ func TestTheSecondHost(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // it takes connections, and says nothing
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer mute.Close()
 	a := starts(t, fmt.Sprintf("postgres://postgres@127.0.0.1:%d,127.0.0.1:%d/postgres?sslmode=disable&target_session_attrs=read-write", mute.Addr().(*net.TCPAddr).Port, pg.Port), "a", t.TempDir())
 	a.leads()
@@ -294,23 +292,21 @@ func TestTheSecondHost(t *testing.T) {
 func TestASnapshotInThePlaceOfTheLog(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)
-	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
+	a := joins(t, pg, "a")
 	a.leads()
 	confirmed := a.fills("one", 30)
 	if err := a.db.PutBlob(t.Context(), "large", make([]byte, 700_000)); err != nil { // over several parts
 		t.Fatal(err)
 	}
 	for _, what := range []string{"two", "three"} {
-		if err := a.lead.snapshot(t.Context(), func(ctx context.Context, w io.Writer) (boltfile.Place, error) { return a.db.Copy(ctx, w) }); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, a.lead.snapshot(t.Context(), func(ctx context.Context, w io.Writer) (boltfile.Place, error) { return a.db.Copy(ctx, w) }))
 		confirmed = append(confirmed, a.fills(what, 30)...)
 	}
 	a.ends()
 	if n := pg.SQL(`SELECT count(*) FROM hermes_connector.log WHERE n < 20`); n != "0\n" {
 		t.Errorf("%s old entries are left", n)
 	}
-	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
+	b := joins(t, pg, "b")
 	b.leads()
 	b.has(confirmed)
 	if large, ok, err := b.db.Blob(t.Context(), "large"); len(large) != 700_000 || !ok || err != nil {
@@ -343,7 +339,7 @@ func TestTheEngineRestarts(t *testing.T) {
 		t.Errorf("%d of 300 were confirmed", len(confirmed))
 	}
 	a.ends()
-	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
+	b := joins(t, pg, "b")
 	b.leads()
 	b.has(confirmed)
 }
@@ -353,7 +349,7 @@ func TestTheEngineRestarts(t *testing.T) {
 func TestACancelledWaitForAStandby(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)
-	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
+	a := joins(t, pg, "a")
 	a.leads()
 	a.fills("k", 3)
 	pg.SQL(`ALTER SYSTEM SET synchronous_standby_names = 'absent'`)
@@ -403,7 +399,7 @@ func TestTheWayToTheEngineBreaks(t *testing.T) {
 		t.Fatalf("only %d connections broke", way.broke.Load())
 	}
 	a.ends()
-	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
+	b := joins(t, pg, "b")
 	b.leads()
 	b.has(confirmed)
 }
@@ -412,17 +408,15 @@ func TestTheWayToTheEngineBreaks(t *testing.T) {
 func TestWhoCannotOpenTheVaultDoesNotLead(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)
-	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
+	a := joins(t, pg, "a")
 	a.leads()
-	if err := a.lead.KeepVault(t.Context(), []byte("key")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, a.lead.KeepVault(t.Context(), []byte("key")))
 	confirmed := a.fills("a", 3)
 	a.ends()
-	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
+	b := joins(t, pg, "b")
 	b.key = "another"
 	b.competes()
-	c := starts(t, pg.DSN(pg.Port), "c", t.TempDir())
+	c := joins(t, pg, "c")
 	c.leads()
 	c.has(confirmed)
 	c.ends()
@@ -435,25 +429,17 @@ func TestWhoCannotOpenTheVaultDoesNotLead(t *testing.T) {
 func TestMoveAndDrain(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)
-	a, b := starts(t, pg.DSN(pg.Port), "a", t.TempDir()), starts(t, pg.DSN(pg.Port), "b", t.TempDir())
+	a, b := joins(t, pg, "a"), joins(t, pg, "b")
 	a.leads()
 	confirmed := a.fills("a", 5)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for !b.node.Alive() {
-		if sleep(ctx, 10*time.Millisecond) != nil {
-			t.Fatal("no lease")
-		}
-	}
+	wait.Until(t, "b has a lease", b.node.Alive)
 	b.competes()
 	operator, err := Join(b.node.o) // it has no lease, and asks only
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer operator.Close(ctx)
-	if err := operator.Move(ctx, "main", "b"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, operator.Move(ctx, "main", "b"))
 	<-b.led
 	because(t, operator, "a let go: main is moved to b")
 	b.has(confirmed)
@@ -463,9 +449,7 @@ func TestMoveAndDrain(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := operator.Drain(ctx, "b"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, operator.Drain(ctx, "b"))
 	<-a.led
 	because(t, operator, "b let go: it is drained")
 	a.has(confirmed)
@@ -478,20 +462,14 @@ func TestMoveAndDrain(t *testing.T) {
 func TestAMoveToANodeThatCannot(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)
-	a, b := starts(t, pg.DSN(pg.Port), "a", t.TempDir()), starts(t, pg.DSN(pg.Port), "b", t.TempDir())
+	a, b := joins(t, pg, "a"), joins(t, pg, "b")
 	a.leads()
 	confirmed := a.fills("a", 5)
 	b.path = filepath.Join(b.path, "nowhere")
-	for !b.node.Alive() {
-		if sleep(t.Context(), 10*time.Millisecond) != nil {
-			t.Fatal("no lease")
-		}
-	}
+	wait.Until(t, "b has a lease", b.node.Alive)
 	b.competes()
 	operator, err := Join(b.node.o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer operator.Close(t.Context())
 	if err := operator.Move(t.Context(), "main", "b"); err == nil {
 		t.Error("it was moved")
@@ -514,22 +492,16 @@ func because(t *testing.T, n *Node, want string) {
 func TestAMoveWhileNobodyLeads(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)
-	former := starts(t, pg.DSN(pg.Port), "c", t.TempDir())
+	former := joins(t, pg, "c")
 	former.leads()
 	confirmed := former.fills("c", 5)
 	former.ends()
-	a, b := starts(t, pg.DSN(pg.Port), "a", t.TempDir()), starts(t, pg.DSN(pg.Port), "b", t.TempDir())
+	a, b := joins(t, pg, "a"), joins(t, pg, "b")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for !a.node.Alive() || !b.node.Alive() {
-		if sleep(ctx, 10*time.Millisecond) != nil {
-			t.Fatal("no lease")
-		}
-	}
+	wait.Until(t, "both have a lease", func() bool { return a.node.Alive() && b.node.Alive() })
 	operator, err := Join(b.node.o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer operator.Close(ctx)
 	moved := make(chan error, 1)
 	go func() { moved <- operator.Move(ctx, "main", "b") }()
@@ -541,9 +513,7 @@ func TestAMoveWhileNobodyLeads(t *testing.T) {
 	a.competes()
 	<-a.led
 	b.competes()
-	if err := <-moved; err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, <-moved)
 	<-b.led
 	b.has(confirmed)
 }
@@ -558,9 +528,7 @@ func TestSeveralMakeTheTables(t *testing.T) {
 		began := make(chan struct{})
 		for range 6 {
 			config, err := engineConfig(relay.NewSecret([]byte(pg.DSN(pg.Port))), testLease)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			e := newEngine(config)
 			if _, err := e.exec(t.Context(), "SELECT 1"); err != nil {
 				t.Fatal(err)
@@ -591,9 +559,7 @@ func TestTheNewestFileThatWasSetAsideIsKept(t *testing.T) {
 		if err == nil {
 			err = n.setAside(path, string(step.why))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	var left []string
 	for _, mark := range []string{".before-cluster-", aside} {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // TestRest: a node whose server failed leaves its shard to others for a while, but leads it again at once when it was the
@@ -30,9 +31,7 @@ func TestRest(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, 1, dir)
 				n, err := Join(Options{DSN: relay.NewSecret([]byte("postgres://u@127.0.0.1/d?sslmode=disable")), Node: "a", Version: "test", Lease: time.Minute, Log: slog.New(slog.DiscardHandler)})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				dead := false
 				w.engine.reaches(n, &dead)
 				began := time.Now()

@@ -15,19 +15,20 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	"github.com/hermes-connector/hermes-connector/testdata/postgres"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // level waits until p's copy is as the newest entry left it.
 func (p *process) level(a *process) {
 	p.t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	if !wait.For(func() bool {
 		s, err := a.node.seen(p.t.Context(), "main")
-		if err == nil && p.at() == s.top {
-			return
-		}
+		return err == nil && p.at() == s.top
+	}) {
+		p.t.Fatalf("the copy is at entry %d", p.at())
 	}
-	p.t.Fatalf("the copy is at entry %d", p.at())
 }
 
 // at is where p's file is.
@@ -42,25 +43,21 @@ func (p *process) at() uint64 {
 func TestTheNextInOrderKeepsACopy(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)
-	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
+	a := joins(t, pg, "a")
 	a.leads()
 	confirmed := a.fills("first", 20)
-	next, third := starts(t, pg.DSN(pg.Port), "b", t.TempDir()), starts(t, pg.DSN(pg.Port), "c", t.TempDir())
+	next, third := joins(t, pg, "b"), joins(t, pg, "c")
 	if order("main", []string{"b", "c"})[0] == "c" {
 		next, third = third, next
 	}
-	for !next.node.Alive() || !third.node.Alive() {
-		time.Sleep(10 * time.Millisecond)
-	}
+	wait.Until(t, "both are alive", func() bool { return next.node.Alive() && third.node.Alive() })
 	next.competes()
 	third.competes()
 	next.level(a)
 	confirmed = append(confirmed, a.fills("second", 1500)...) // more than one answer of the engine has
 	next.level(a)
 	before, err := os.Stat(next.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	time.Sleep(2 * lookEvery)
 	if after, err := os.Stat(next.path); err != nil || !after.ModTime().Equal(before.ModTime()) {
 		t.Errorf("an idle copy was written to: %v, %v", after.ModTime().Sub(before.ModTime()), err)
@@ -80,9 +77,7 @@ func TestTheNextInOrderKeepsACopy(t *testing.T) {
 func (p *process) snapshots() {
 	p.t.Helper()
 	err := p.lead.snapshot(p.t.Context(), func(ctx context.Context, w io.Writer) (boltfile.Place, error) { return p.db.Copy(ctx, w) })
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, err)
 }
 
 // TestAFileThatIsOnlyBehindIsDropped, when the log has no more what it lacks.
@@ -116,7 +111,7 @@ func TestAFileThatIsOnlyBehindIsDropped(t *testing.T) {
 func TestADamagedSnapshot(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)
-	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
+	a := joins(t, pg, "a")
 	a.leads()
 	confirmed := a.fills("one", 10)
 	if err := a.db.PutBlob(t.Context(), "large", make([]byte, 900_000)); err != nil { // over several parts
@@ -135,7 +130,7 @@ func TestADamagedSnapshot(t *testing.T) {
 		if pg.SQL(damage) == "UPDATE 0\n" {
 			t.Fatalf("%s: nothing was damaged, %s", what, whole)
 		}
-		b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
+		b := joins(t, pg, "b")
 		row, err := b.node.seen(t.Context(), "main")
 		if err == nil {
 			_, err = b.node.fill(t.Context(), Shard{Name: "main", Path: b.path, File: store.Options{}.File()}, row)

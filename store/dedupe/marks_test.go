@@ -10,6 +10,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -17,9 +18,7 @@ import (
 // none for longer than a sweep, and a look at one costs few seeks. What is remembered of them is the same.
 func TestMarksAreASet(t *testing.T) {
 	db, err := bolt.Open(filepath.Join(t.TempDir(), "test.db"), 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer db.Close()
 	db.NoSync = true
 	err = db.Update(func(x *bolt.Tx) error {
@@ -30,9 +29,7 @@ func TestMarksAreASet(t *testing.T) {
 		}
 		return table.Fill(x, []string{Runs})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	dice := rand.New(rand.NewPCG(1, 2))
 	now := time.Date(2026, 11, 21, 22, 0, 0, 0, time.UTC)
 	model := make(map[Mark]uint32)
@@ -48,9 +45,7 @@ func TestMarksAreASet(t *testing.T) {
 		return has
 	}
 	ms, n := &Marks{}, 0
-	if err := db.View(func(x *bolt.Tx) error { ms.Load(x); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.View(func(x *bolt.Tx) error { ms.Load(x); return nil }))
 	for range 400 {
 		now = now.Add(time.Duration(dice.IntN(60)) * time.Minute)
 		b := ms.Batch()
@@ -84,9 +79,7 @@ func TestMarksAreASet(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		ms.Stored(b)
 		err = db.View(func(x *bolt.Tx) error {
 			for range 50 {
@@ -110,16 +103,12 @@ func TestMarksAreASet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := db.View(func(x *bolt.Tx) error { return sameMarks(t, x, model, has) }); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.View(func(x *bolt.Tx) error { return sameMarks(t, x, model, has) }))
 
 	// What is carried over into another database is there, but for what is over and what is lost.
 	lost := map[Mark]bool{mark(n - 1): true}
 	to, err := bolt.Open(filepath.Join(t.TempDir(), "to.db"), 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer to.Close()
 	err = to.Update(func(x *bolt.Tx) error {
 		for _, b := range []string{Newest, Runs} {
@@ -131,17 +120,13 @@ func TestMarksAreASet(t *testing.T) {
 			return Carry(from, now, lost, func() (*table.Writer, error) { return table.Edit(x), nil })
 		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for m, day := range model {
 		if day < Day(now)-Days || lost[m] {
 			delete(model, m)
 		}
 	}
-	if err := to.View(func(x *bolt.Tx) error { return sameMarks(t, x, model, has) }); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, to.View(func(x *bolt.Tx) error { return sameMarks(t, x, model, has) }))
 }
 
 // TestMoreMarksThanAreRemembered: then nothing is known from memory.

@@ -9,15 +9,15 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // names are the files in the folder of path.
 func names(t *testing.T, path string) (out []string) {
 	t.Helper()
 	all, err := os.ReadDir(filepath.Dir(path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, f := range all {
 		out = append(out, f.Name())
 	}
@@ -30,13 +30,9 @@ func TestPublishWithoutLinks(t *testing.T) {
 	for name, there := range map[string]string{"a new file": "", "a file that came meanwhile": "theirs"} {
 		t.Run(name, func(t *testing.T) {
 			temp, path := filepath.Join(t.TempDir(), "temp"), filepath.Join(t.TempDir(), "file")
-			if err := os.WriteFile(temp, []byte("ours"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(temp, []byte("ours"), 0o600))
 			if there != "" {
-				if err := os.WriteFile(path, []byte(there), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(path, []byte(there), 0o600))
 			}
 			if err := publish(temp, path, noLinks); errors.Is(err, fs.ErrExist) != (there != "") || there == "" && err != nil {
 				t.Fatal(err)
@@ -54,15 +50,11 @@ func TestPublishWithoutLinks(t *testing.T) {
 func TestPublishBesideAnother(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	temp := path + ".new-1"
-	if err := os.WriteFile(temp, []byte("ours"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(temp, []byte("ours"), 0o600))
 	err := publish(temp, path, func(from, to string) error {
 		return errors.Join(os.Link(from, to), RemoveLeftovers(filepath.Dir(path), "file.new-*"))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if got, err := os.ReadFile(path); err != nil || string(got) != "ours" {
 		t.Errorf("%q, %v; want ours", got, err)
 	}
@@ -84,9 +76,7 @@ func TestCreate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "file")
 			if tc.there != "" {
-				if err := os.WriteFile(path, []byte(tc.there), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(path, []byte(tc.there), 0o600))
 			}
 			err := Create(path, "file.new-*", func(f *os.File) error {
 				_, err := f.WriteString("ours")
@@ -108,13 +98,9 @@ func TestCreate(t *testing.T) {
 func TestReplaceKeeps(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	for name, content := range map[string]string{path: "old", path + ".new": "new"} {
-		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(name, []byte(content), 0o600))
 	}
-	if err := Replace(path+".new", path, path+".kept"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, Replace(path+".new", path, path+".kept"))
 	is, _ := os.ReadFile(path)
 	kept, _ := os.ReadFile(path + ".kept")
 	if string(is) != "new" || string(kept) != "old" || !slices.Equal(names(t, path), []string{"file", "file.kept"}) {

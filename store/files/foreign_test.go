@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // TestWhoIsTrusted: this user and root, and of groups root's and this user's own.
@@ -68,22 +70,14 @@ func TestForeign(t *testing.T) {
 			top := t.TempDir()
 			dir := filepath.Join(top, "folder")
 			path := filepath.Join(dir, "connector.toml")
-			if err := os.Mkdir(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Mkdir(dir, 0o700))
+			must.Succeed(t, os.WriteFile(path, nil, 0o600))
 			own(t, path, tc.owner, tc.file)
 			own(t, dir, tc.holder, tc.folder)
 			if tc.link >= 0 {
 				link := filepath.Join(top, "link")
-				if err := os.Symlink(path, link); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.Lchown(link, tc.link, tc.link); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.Symlink(path, link))
+				must.Succeed(t, os.Lchown(link, tc.link, tc.link))
 				path = link
 			}
 			if err := Foreign(path); (err == nil) != (tc.want == "") || err != nil && !strings.HasPrefix(err.Error(), tc.want) {

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 func TestPrivate(t *testing.T) {
@@ -39,18 +41,12 @@ func TestPrivate(t *testing.T) {
 			}
 			dir := filepath.Join(t.TempDir(), "folder")
 			path := filepath.Join(dir, "token")
-			if err := os.Mkdir(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Mkdir(dir, 0o700))
+			must.Succeed(t, os.WriteFile(path, nil, 0o600))
 			own(t, path, tc.owner, tc.file)
 			own(t, dir, tc.holder, tc.folder)
 			st, err := os.Stat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			err = Private(path, st)
 			if (err == nil) != tc.want || err != nil && strings.Contains(err.Error(), dir) {
 				t.Errorf("Private() = %v, want none: %t, and not the path", err, tc.want)
@@ -63,16 +59,10 @@ func TestPrivate(t *testing.T) {
 func TestPrivateBehindALink(t *testing.T) {
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "token"), filepath.Join(dir, "closed", "link")
-	if err := os.Mkdir(filepath.Dir(link), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(filepath.Dir(link), 0o700))
+	must.Succeed(t, os.WriteFile(file, nil, 0o600))
 	own(t, file, os.Geteuid(), 0o644)
-	if err := os.Symlink(file, link); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink(file, link))
 	st, err := os.Stat(link)
 	if err != nil || Private(link, st) == nil {
 		t.Errorf("a link in a closed folder to a file in an open one: %v, taken", err)
@@ -81,12 +71,8 @@ func TestPrivateBehindALink(t *testing.T) {
 
 func own(t *testing.T, path string, uid int, mode os.FileMode) {
 	t.Helper()
-	if err := os.Chmod(path, mode); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(path, mode))
 	if uid != os.Geteuid() {
-		if err := os.Chown(path, uid, uid); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chown(path, uid, uid))
 	}
 }

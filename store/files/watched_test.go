@@ -5,21 +5,17 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 func TestNobodyWaitsForAnothersLook(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(path, []byte("one"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, []byte("one"), 0o600))
 	w, err := Watch([]string{path}, time.Now, func(texts [][]byte) (string, error) { return string(texts[0]), nil },
 		func(err error) { t.Error(err) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("another"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, os.WriteFile(path, []byte("another"), 0o600))
 	w.mu.Lock() // somebody is looking
 	if got := w.Get(1); got != "one" {
 		t.Errorf("while another looks: %q, want what is known", got)

@@ -18,6 +18,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/table"
 	"github.com/hermes-connector/hermes-connector/store/table/tabletest"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -42,17 +43,13 @@ func (r *rig) commit(t testing.TB, fn func(*table.Writer, *Batch) error) {
 		r.batch = new(Batch)
 		return errors.Join(fn(w, r.batch), w.Put(table.Index, []byte("other"), r.db.Time))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 }
 
 func (r *rig) list(t testing.TB, q Query) []Message {
 	t.Helper()
 	all, err := r.List(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return all
 }
 
@@ -160,9 +157,7 @@ func TestAgainstAModel(t *testing.T) {
 func (r *rig) reload(t *testing.T) {
 	t.Helper()
 	was := r.log
-	if err := r.db.File.Read(t.Context(), func(x *bolt.Tx) error { r.Load(x); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.db.File.Read(t.Context(), func(x *bolt.Tx) error { r.Load(x); return nil }))
 	if !reflect.DeepEqual(r.log, was) {
 		t.Errorf("remembered %+v, stored %+v", was, r.log)
 	}

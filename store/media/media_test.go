@@ -8,6 +8,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	"github.com/hermes-connector/hermes-connector/store/table/tabletest"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // TestWhoNeedsAFile: each instance whose entry names it, and from the last of them on nobody, as of then.
@@ -17,9 +18,7 @@ func TestWhoNeedsAFile(t *testing.T) {
 	ev := relay.Event{ID: "e1", Bot: relay.Bot{Platform: "telegram", ID: "1"}, Attachments: []relay.Attachment{{ID: "a"}, {ID: "b"}, {}}}
 	change := func(fn func(*table.Writer) error) {
 		t.Helper()
-		if err := db.Change(t.Context(), "test", fn); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.Change(t.Context(), "test", fn))
 	}
 	release := func(i relay.InstanceID, want int) {
 		t.Helper()
@@ -44,9 +43,7 @@ func TestWhoNeedsAFile(t *testing.T) {
 		change(func(w *table.Writer) error { return Want(w, i, ev, db.Time) })
 	}
 	err := rs.Change(t.Context(), func(r *Record) bool { r.State = relay.MediaHeld; return true }, "a", "unknown")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	release("home", 1)
 	if a := get("a"); !slices.Equal(a.Needed, []relay.InstanceID{"kids"}) || !a.Freed.IsZero() {
 		t.Errorf("while kids need it: %+v", a)
@@ -62,9 +59,7 @@ func TestWhoNeedsAFile(t *testing.T) {
 	if !slices.Equal(a.For, []relay.InstanceID{"kids"}) || a.State != relay.MediaHeld || b.State != relay.MediaWaiting || !a.Freed.IsZero() {
 		t.Errorf("wanted again: %+v, %+v", a, b)
 	}
-	if err := rs.Change(t.Context(), func(*Record) bool { return false }, "a"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, rs.Change(t.Context(), func(*Record) bool { return false }, "a"))
 	if all, err := rs.List(t.Context()); err != nil || len(all) != 1 || all[0].ID != "b" || all[0].Place != 1 {
 		t.Errorf("%+v, %v", all, err)
 	}
@@ -78,16 +73,12 @@ func TestEntriesAreRecounted(t *testing.T) {
 		{Attachment: relay.Attachment{ID: "gone"}, Needed: []relay.InstanceID{"home"}},
 		{Attachment: relay.Attachment{ID: "kids"}, Needed: []relay.InstanceID{"kids"}},
 	} {
-		if err := rs.Add(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, rs.Add(t.Context(), r))
 	}
 	err := db.Change(t.Context(), "recount", func(w *table.Writer) error {
 		return Recount(w, "home", []relay.Event{{ID: "e1", Attachments: []relay.Attachment{{ID: "new"}}}}, nil, db.Time)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for id, want := range map[relay.MediaID][]relay.InstanceID{"gone": {}, "kids": {"kids"}, "new": {"home"}} {
 		r, ok, err := rs.Get(t.Context(), id)
 		if !ok || err != nil || !slices.Equal(r.Needed, want) || r.Freed.IsZero() != (len(want) > 0) {

@@ -12,6 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	"github.com/hermes-connector/hermes-connector/store/table/tabletest"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 func open(t *testing.T) (*tabletest.DB, *Records) {
@@ -26,9 +27,7 @@ func answer(i relay.InstanceID, size int) Record {
 func add(t *testing.T, rs *Records, r Record) Record {
 	t.Helper()
 	r, err := rs.Add(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return r
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	"github.com/hermes-connector/hermes-connector/store/table/tabletest"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 var bot = relay.Bot{Platform: "telegram", ID: "1"}
@@ -49,9 +50,7 @@ func TestOneIsWithdrawn(t *testing.T) {
 	if former, err := rs.Add(ctx, first); former != nil || err != nil {
 		t.Fatalf("%+v, %v", former, err)
 	}
-	if err := rs.Posted(ctx, first, "c", "1"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, rs.Posted(ctx, first, "c", "1"))
 	if _, err := rs.Add(ctx, rs.asks("kids", "c", "p")); !errors.Is(err, ErrHeld) {
 		t.Errorf("another's id: %v, want ErrHeld", err)
 	}
@@ -62,9 +61,7 @@ func TestOneIsWithdrawn(t *testing.T) {
 		t.Fatalf("%+v, %v", former, err)
 	}
 	wantIn(t, rs, "c", "home p ")
-	if err := rs.Withdraw(ctx, again, former); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, rs.Withdraw(ctx, again, former))
 	wantIn(t, rs, "c", "home p 1")
 	if err := rs.Withdraw(ctx, again, nil); err != nil { // a later question stands there
 		t.Fatal(err)
@@ -91,9 +88,7 @@ func TestOneIsPostedElsewhere(t *testing.T) {
 		}
 	}
 	for id, m := range map[string]relay.MessageID{"p": "7", "q": "8"} {
-		if err := rs.Posted(ctx, rs.asks("home", "c", id), "super", m); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, rs.Posted(ctx, rs.asks("home", "c", id), "super", m))
 	}
 	wantIn(t, rs, "c")
 	wantIn(t, rs, "super", "home p 7", "kids q ")
@@ -111,9 +106,7 @@ func TestThePressThatAnswers(t *testing.T) {
 	if _, err := rs.Add(ctx, r); err != nil {
 		t.Fatal(err)
 	}
-	if err := rs.Posted(ctx, r, "c", "1"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, rs.Posted(ctx, r, "c", "1"))
 	press := func(m relay.MessageID, id relay.EventID) (ok bool) {
 		t.Helper()
 		err := db.Change(ctx, "press", func(w *table.Writer) error {
@@ -124,9 +117,7 @@ func TestThePressThatAnswers(t *testing.T) {
 			}
 			return Take(w, asked, p, db.Time)
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return ok
 	}
 	if press("2", "e1") {
@@ -172,9 +163,7 @@ func TestSoManyAreOpen(t *testing.T) {
 	err := db.Change(ctx, "answer", func(w *table.Writer) error {
 		return Take(w, answered, &Press{Prompt: answered, Event: "e"}, db.Time)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for n := range MaxOpen + 2 {
 		db.Time = db.Time.Add(time.Second)
 		add(rs.asks("home", "many", fmt.Sprint("p", n)))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/store/table"
 	"github.com/hermes-connector/hermes-connector/store/table/tabletest"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 )
 
 // TestEveryValueIsSealedAnew: one that does not open refuses all of it, by name, or is dropped where it may be spared.
@@ -39,9 +40,7 @@ func TestEveryValueIsSealedAnew(t *testing.T) {
 	sealed := func(bucket string) string {
 		t.Helper()
 		r, _, err := table.Find[record](t.Context(), db.DB, "record", bucket, []byte("k"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return string(r.One) + " " + string(r.Two)
 	}
 	if _, err := all(kind(a, false), kind(b, false)); !errors.Is(err, bad) || !strings.Contains(err.Error(), `bucket b, record "bad", value "two"`) {

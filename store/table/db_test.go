@@ -10,6 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	"github.com/hermes-connector/hermes-connector/store/table/tabletest"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -23,9 +24,7 @@ func TestReadsAndChanges(t *testing.T) {
 	find := func(ctx context.Context, k string) (v int, ok bool) {
 		t.Helper()
 		v, ok, err := table.Find[int](ctx, db.DB, "number", records, []byte(k))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return v, ok
 	}
 	err := db.View(ctx, func(in context.Context) error {
@@ -56,9 +55,7 @@ func TestReadsAndChanges(t *testing.T) {
 	put := func(size int, adds ...int) error {
 		return db.Change(ctx, "fill", func(w *table.Writer) error { return w.Put(records, []byte("big"), make([]byte, size)) }, adds...)
 	}
-	if err := put(10<<20, 10<<20); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, put(10<<20, 10<<20))
 	if err := put(10, 10); !errors.Is(err, boltfile.ErrFull) {
 		t.Errorf("what grows: %v, want ErrFull", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/testdata/must"
 	bolt "go.etcd.io/bbolt"
 	"pgregory.net/rapid"
 )
@@ -47,9 +48,7 @@ func TestKeysStandInTheOrderOfTheirParts(t *testing.T) {
 func TestReaders(t *testing.T) {
 	const b = "records"
 	db, err := bolt.Open(filepath.Join(t.TempDir(), "test.db"), 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer db.Close()
 	err = db.Update(func(x *bolt.Tx) error {
 		w := Edit(x)
@@ -69,9 +68,7 @@ func TestReaders(t *testing.T) {
 		}
 		return errors.Join(err, err2)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	err = db.View(func(x *bolt.Tx) error {
 		if all, err := List[string](x, b, Prefix("a")); err != nil || strings.Join(all, " ") != "one two" {
 			t.Errorf("List: %v, %v", all, err)

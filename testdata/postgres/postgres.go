@@ -17,6 +17,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
+	"github.com/hermes-connector/hermes-connector/testdata/wait"
 )
 
 // Server is one. Its methods fail the test when something goes wrong.
@@ -135,13 +136,10 @@ func (b *Server) Copies(s *Server, via int) {
 func (s *Server) Await() {
 	s.t.Helper()
 	s.reconfigure("synchronous_standby_names = '*'")
-	for end := time.Now().Add(time.Minute); ; {
-		if s.SQL("SELECT current_setting('synchronous_standby_names') || count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") == "*1\n" {
-			return
-		}
-		if time.Now().After(end) {
-			s.t.Fatalf("the standby does not follow:\n%s", s.log())
-		}
+	if !wait.For(func() bool {
+		return s.SQL("SELECT current_setting('synchronous_standby_names') || count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") == "*1\n"
+	}) {
+		s.t.Fatalf("the standby does not follow:\n%s", s.log())
 	}
 }
 
@@ -149,10 +147,8 @@ func (s *Server) Await() {
 func (s *Server) AwaitNobody() {
 	s.t.Helper()
 	s.reconfigure("")
-	for end := time.Now().Add(time.Minute); s.SQL("SELECT current_setting('synchronous_standby_names')") != "\n"; {
-		if time.Now().After(end) {
-			s.t.Fatalf("the standby is waited for:\n%s", s.log())
-		}
+	if !wait.For(func() bool { return s.SQL("SELECT current_setting('synchronous_standby_names')") == "\n" }) {
+		s.t.Fatalf("the standby is waited for:\n%s", s.log())
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/relay/wire/wiretest"
 )
 
 // agent is a gateway that does what the test says.
@@ -24,7 +25,7 @@ type agent struct {
 	t      *testing.T
 	p      *program
 	bearer string
-	conn   *websocket.Conn
+	conn   *wiretest.End
 	heard  chan relay.Event // acknowledged
 	done   chan wire.OutboundResult
 	asked  int
@@ -39,12 +40,11 @@ func (p *program) dial(e manage.Enrolled, fronts ...relay.PlatformID) *agent {
 		bearer: "Bearer " + token.Mint(e.Gateway, relay.NewSecret([]byte(e.Secret)), time.Now().Add(5*time.Minute)),
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), within)
-	conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(p.door, "http")+"/relay", &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {a.bearer}}})
+	conn, err := wiretest.Dial(ctx, "ws"+strings.TrimPrefix(p.door, "http")+"/relay", &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {a.bearer}}})
 	if err != nil {
 		cancel()
 		p.t.Fatal(err)
 	}
-	conn.SetReadLimit(wire.MaxFrame)
 	a.conn = conn
 	for _, id := range fronts {
 		bot := relay.BotID(id)
@@ -69,41 +69,27 @@ func (p *program) dial(e manage.Enrolled, fronts ...relay.PlatformID) *agent {
 
 func (a *agent) send(f wire.Frame) {
 	a.t.Helper()
-	line, err := wire.Encode(f)
-	if err == nil {
-		err = a.conn.Write(a.t.Context(), websocket.MessageText, line)
-	}
-	if err != nil {
+	if err := a.conn.Send(a.t.Context(), f); err != nil {
 		a.t.Error(err)
 	}
 }
 
 // read takes what comes, and acknowledges it, until the connection ends.
 func (a *agent) read(ctx context.Context) {
-	var split wire.Splitter
-	for {
-		_, message, err := a.conn.Read(ctx)
-		if err != nil {
-			return
-		}
-		all, err := split.Feed(message)
-		for _, line := range all {
-			f, e := wire.DecodeFromConnector(line)
-			err = errors.Join(err, e)
-			switch f := f.(type) {
-			case wire.Inbound:
-				if f.Buffer != "" {
-					ack, _ := wire.Encode(wire.InboundAck{Buffer: f.Buffer})
-					_ = a.conn.Write(ctx, websocket.MessageText, ack)
-				}
-				a.heard <- f.Event
-			case wire.OutboundResult:
-				a.done <- f
+	err := a.conn.Each(ctx, func(f wire.Frame) error {
+		switch f := f.(type) {
+		case wire.Inbound:
+			if f.Buffer != "" {
+				_ = a.conn.Send(ctx, wire.InboundAck{Buffer: f.Buffer})
 			}
+			a.heard <- f.Event
+		case wire.OutboundResult:
+			a.done <- f
 		}
-		if err != nil {
-			a.t.Error(err)
-		}
+		return nil
+	})
+	if errors.Is(err, wiretest.ErrUnreadable) {
+		a.t.Error(err)
 	}
 }
 

@@ -1,0 +1,99 @@
+// Package wiretest is one end of a relay socket, for tests: a gateway's, or a connector's that a gateway dials. It writes frames
+// and reads them one by one. What a gateway does of its own accord (it dials again, acknowledges, waits for results) is
+// cli/client; an end does only what its test says.
+package wiretest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/coder/websocket"
+
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+)
+
+// ErrUnreadable is in the error of what came and is no frame. Other errors say that the socket ended.
+var ErrUnreadable = errors.New("what came is no frame")
+
+// End is one end of a socket. One goroutine at a time reads, any may write.
+type End struct {
+	*websocket.Conn
+	// Heard is told of every message before it is decoded; nil: nobody is. It is set before anything is read.
+	Heard func(message []byte)
+
+	decode func(line []byte) (wire.Frame, error)
+	split  wire.Splitter
+	lines  [][]byte // read, and not decoded
+}
+
+// Dial opens a socket as a gateway does. It says no hello.
+func Dial(ctx context.Context, url string, o *websocket.DialOptions) (*End, error) {
+	conn, _, err := websocket.Dial(ctx, url, o)
+	if err != nil {
+		return nil, err
+	}
+	return Gateway(conn), nil
+}
+
+// Accept is the connector's end of a socket that a gateway opens.
+func Accept(w http.ResponseWriter, r *http.Request) (*End, error) {
+	conn, err := websocket.Accept(w, r, nil)
+	if err != nil {
+		return nil, err
+	}
+	conn.SetReadLimit(wire.MaxFrame)
+	return &End{Conn: conn, decode: wire.DecodeFromGateway}, nil
+}
+
+// Gateway is the gateway's end of a socket that is open.
+func Gateway(conn *websocket.Conn) *End {
+	conn.SetReadLimit(wire.MaxFrame)
+	return &End{Conn: conn, decode: wire.DecodeFromConnector}
+}
+
+// Send writes a frame.
+func (e *End) Send(ctx context.Context, f wire.Frame) error {
+	line, err := wire.Encode(f)
+	if err != nil {
+		return err
+	}
+	return e.Write(ctx, websocket.MessageText, line)
+}
+
+// Next is the next frame, or why there is none.
+func (e *End) Next(ctx context.Context) (wire.Frame, error) {
+	for len(e.lines) == 0 {
+		_, message, err := e.Read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if e.Heard != nil {
+			e.Heard(message)
+		}
+		if e.lines, err = e.split.Feed(message); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
+		}
+	}
+	line := e.lines[0]
+	e.lines = e.lines[1:]
+	f, err := e.decode(line)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrUnreadable, line, err)
+	}
+	return f, nil
+}
+
+// Each gives every frame to take, until take returns an error or the socket ends. It returns that error.
+func (e *End) Each(ctx context.Context, take func(wire.Frame) error) error {
+	for {
+		f, err := e.Next(ctx)
+		if err == nil {
+			err = take(f)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
