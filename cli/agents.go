@@ -20,7 +20,7 @@ func newAgentsCmd(a *app) *cobra.Command {
 		newAgentsAddCmd(a), newAgentsListCmd(a), newAgentsAllowCmd(a), newAgentsDenyCmd(a), newAgentsRotateCmd(a), newAgentsRemoveCmd(a), newAgentsConnectorCmd(a))
 }
 
-// callerArgs gives c the flag that names agents, and returns what reads its arguments.
+// callerArgs gives c the flags that name agents and people. It returns a function that reads the arguments of c.
 func callerArgs(c *cobra.Command) func(pos []string) manage.CallerFor {
 	agents := c.Flags().StringSlice("agent", nil, "the agent, by its gateway's `NAME`; more than once for more of them")
 	people := c.Flags().StringSlice("person", nil, "a linked person whom it may write to, as `PLATFORM:PERSON`; more than once for more of them")

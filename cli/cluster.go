@@ -93,7 +93,7 @@ func (s *serving) runNode(ctx, hurry context.Context, cfg *config.Config, log *s
 // waits is the status that the service manager gets from a node that leads nothing.
 const waits = "waits: another node leads, or none yet"
 
-// engines are cfg's shards, those together that have their log in one PostgreSQL.
+// engines groups cfg's shards by the PostgreSQL that has their log.
 func engines(cfg *config.Config) (all [][]config.Shard) {
 	for _, s := range cfg.Led() {
 		at := slices.IndexFunc(all, func(of []config.Shard) bool { return of[0].Config.Cluster.DSN.Same(s.Config.Cluster.DSN) })
@@ -106,7 +106,7 @@ func engines(cfg *config.Config) (all [][]config.Shard) {
 	return all
 }
 
-// clusterShard is cfg's shard, as its engine knows it.
+// clusterShard returns cfg's shard in the form that package cluster takes.
 func clusterShard(cfg *config.Config, weight float64, log *slog.Logger) cluster.Shard {
 	return cluster.Shard{
 		Name: cfg.Shard, Weight: weight, Path: cfg.Database(), File: storeOptions(cfg, true, log).File(),
@@ -206,7 +206,7 @@ func (m *membership) log() *boltfile.Log {
 // exitFenced is the exit status of a process that may no longer lead. Whatever runs it starts it again.
 const exitFenced = 3
 
-// wrappedKey is a vault's wrapped data key; it takes the place of the database, which contains it, too.
+// wrappedKey is a vault's wrapped data key. A vault is opened from it without the database, which has the same key.
 type wrappedKey []byte
 
 func (k wrappedKey) Blob(context.Context, string) ([]byte, bool, error) { return k, true, nil }

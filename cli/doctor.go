@@ -116,7 +116,8 @@ func (w where) guest() string {
 	return guestOf(file, st, err, os.Geteuid())
 }
 
-// guestOf is guest for the user uid. st and err are what looking for the file gave: a folder that is closed to them is another's.
+// guestOf is guest for the user uid. st and err are the result of os.Stat of the file. A file in a folder that this user
+// may not enter counts as another user's.
 func guestOf(file string, st os.FileInfo, err error, uid int) string {
 	switch {
 	case uid == 0, err != nil && !errors.Is(err, fs.ErrPermission), err == nil && files.Owner(st) == uid:

@@ -101,7 +101,7 @@ func (a *app) warnLocal(dialed string) {
 	}
 }
 
-// ofTenant names a tenant that is not the one everybody has.
+// ofTenant names the tenant, unless it is the default one.
 func ofTenant(t relay.TenantID) string {
 	if t == relay.DefaultTenant {
 		return ""

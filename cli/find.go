@@ -71,7 +71,7 @@ func (a *app) find(ctx context.Context) (found, error) {
 	return f, err
 }
 
-// stopped refuses what cannot be done while the server runs.
+// stopped returns an error if the server runs. It is for commands that change the database's file.
 func (a *app) stopped(ctx context.Context) error {
 	f, err := a.find(ctx)
 	if err == nil && f.client != nil {
@@ -157,7 +157,7 @@ func pick(a target, running []other, closed error) (*other, error) {
 			return &running[i], nil
 		}
 	}
-	open := !a.given && (a.file == "" || !a.there) // the user named nothing, or a file that does not exist
+	open := !a.given && (a.file == "" || !a.there) // nobody named a data folder, and there is no configuration file, or no database where it says
 	switch {
 	case a.decided:
 		return nil, nil
@@ -187,8 +187,8 @@ func folders(all []other) string {
 	return strings.Join(out, " and ")
 }
 
-// ownData refuses a data folder of another user's. Root uses one that somebody wrote down, as of a service; not one that
-// the environment of another user leads to.
+// ownData refuses a data folder of another user. Root may use such a folder if it was given by the file, a variable or a
+// flag, as for a service, but not if it is the default in another user's environment.
 func ownData(cfg *config.Config) error {
 	who, root := files.Anothers(cfg.DataDir), os.Geteuid() == 0
 	switch {
@@ -258,7 +258,7 @@ func errNoDatabase(cfg *config.Config, may bool) error {
 	return fmt.Errorf("no server is running, and there is no database in %s: %s%s; --config or --data-dir names another place", cfg.DataDir, next, hint)
 }
 
-// maker lets c make a database, if it is told to.
+// maker gives c the flag --new, with which c makes a database if there is none.
 func (a *app) maker(c *cobra.Command) *cobra.Command {
 	may := c.Flags().Bool("new", false, "make the database if there is none and no server is running")
 	before := c.PreRun

@@ -108,7 +108,7 @@ func (w where) operatorDoors(ctx context.Context, cfg *config.Config, log *slog.
 	return all, nil
 }
 
-// listenKnown takes a known socket, unless another server has it.
+// listenKnown opens the socket at the well-known path, unless another server has it.
 func listenKnown(ctx context.Context, path string) (net.Listener, error) {
 	switch _, err := admin.Dial(ctx, path); {
 	case err == nil:
@@ -116,7 +116,7 @@ func listenKnown(ctx context.Context, path string) (net.Listener, error) {
 	case !errors.Is(err, admin.ErrNoServer):
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { // others may look whether a server runs
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { // other users may see whether a server runs
 		return nil, fmt.Errorf("admin socket: %w", err)
 	}
 	return admin.ListenShared(ctx, path)
@@ -273,9 +273,9 @@ func (f *front) ready(w http.ResponseWriter) {
 	routes.Answer(w, http.StatusOK, map[string]bool{"ready": true})
 }
 
-// find returns the shard that r is for, and r as the shard's server reads it. It looks in this order: the shard has the
-// listener alone; the path begins with the shard's prefix; the path is that of a file, whose id names its shard; the
-// host is the shard's own.
+// find returns the shard that r is for, and r as the shard's server reads it; nil: no shard. A request is for a shard
+// that has the listener alone, that the query of a file's address names, or whose prefix begins the path. Otherwise it
+// is for the shard whose own public address has the request's host and begins its path; the longest such path wins.
 func (f *front) find(r *http.Request, address func(*config.Config) string) (*site, *http.Request) {
 	var named *site
 	below := ""

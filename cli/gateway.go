@@ -99,7 +99,7 @@ func newGatewayQuietCmd(a *app) *cobra.Command {
 	})
 }
 
-// quietLine is quiet hours in a line.
+// quietLine describes quiet hours in a line.
 func quietLine(q manage.Quiet) string {
 	switch {
 	case q.Hours == "":

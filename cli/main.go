@@ -1,5 +1,5 @@
-// Package cli is the command line: flags, the wiring of all other packages, and what people
-// read. It is the only package that imports both the platforms and the engine.
+// Package cli is the command line: flags, the wiring of all other packages, and the texts that people read. It is the
+// only package that imports both the platforms and the engine.
 //
 // Invariants:
 //

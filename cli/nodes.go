@@ -183,8 +183,8 @@ func (a *app) shardsStatus(ctx context.Context, cfg *config.Config, asJSON bool)
 	return err
 }
 
-// tooHeavy returns the shards of an engine that are each heavier than all that one node leads. It returns none if there
-// are no more shards than nodes: then no node needs to lead two.
+// tooHeavy returns the shards of an engine that alone weigh more than the most that a node is meant to lead
+// (cluster.Bound). It returns none if there are no more shards than nodes: then no node needs to lead two.
 func tooHeavy(shards []config.Shard, o cluster.Overview) (names []string) {
 	nodes, sum := 0, 0.0
 	for _, n := range o.Nodes {

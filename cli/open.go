@@ -153,15 +153,15 @@ func (a *app) client(ctx context.Context, changes bool) (c *admin.Client, done f
 	return admin.Local(cfg.Database(), serviceOver(cfg, db, v, bots, g)), func() error { return errors.Join(db.Close(), nothing()) }, nil
 }
 
-// serviceOver is what can be asked of db while no server runs.
+// serviceOver makes a Service over db for a command, while no server runs.
 func serviceOver(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.Bot, g *guard.Guard) *manage.Service {
-	if cfg.Agents { // programs have one
+	if cfg.Agents { // the server also hosts the bot of programs
 		bots = append(bots, agents.NewBot(nil, nil, nil))
 	}
 	return manage.New(db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Local{}, nil, settings(cfg, cfg.Listen, bots, g))
 }
 
-// emptied is cfg with a data folder of nobody's, which remove takes away.
+// emptied returns cfg with a new, empty data folder, which remove removes.
 func emptied(cfg *config.Config) (of *config.Config, remove func() error, err error) {
 	dir, err := os.MkdirTemp("", "hermes-connector-")
 	if err != nil {

@@ -178,7 +178,8 @@ func warn(w io.Writer, warnings []string) {
 	}
 }
 
-// confirmed asks a question on stderr, unless yes is said already; anything but a yes on stdin is a no, and so nothing was done.
+// confirmed asks a question on stderr, unless yes is true. Any answer on stdin except yes means no, and then the error
+// says that nothing was done; done is the participle for that text, such as "deleted".
 func (c *console) confirmed(yes bool, question, done string) error {
 	if yes {
 		return nil

@@ -126,7 +126,7 @@ func personShown(p relay.PlatformID, u relay.UserID, name string) string {
 	return terminal.Plain(withName(name, string(p)+" person "+string(u)))
 }
 
-// withName is an id behind the name of who has it, if there is one.
+// withName returns name with id in brackets behind it; if name is empty it returns id alone.
 func withName(name, id string) string {
 	if name == "" {
 		return id

@@ -136,7 +136,7 @@ func (r *reloader) takeOver(ctx context.Context) (out manage.Reloaded, err error
 	}
 	r.bots = bots
 	if !slices.Equal(all, hosted) {
-		r.core.host(context.WithoutCancel(ctx), all) // whole, also when who asked does not wait for it
+		r.core.host(context.WithoutCancel(ctx), all) // the change is made whole, even if the caller no longer waits
 	}
 	return out, nil
 }

@@ -60,7 +60,7 @@ func nameless(st manage.Status) report {
 	return report{Status: out, Commit: commit(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
 }
 
-// namelessAnswers are w without a network's words.
+// namelessAnswers returns w without the reason, which has a network's words.
 func namelessAnswers(w *manage.Waiting) *manage.Waiting {
 	if w == nil {
 		return nil

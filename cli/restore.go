@@ -122,8 +122,8 @@ func restoreTo(database string, r io.Reader, salvage bool) (restore.Restored, er
 	return restore.Restore(database, r, store.Options{})
 }
 
-// restoreShard is restore for all nodes of a cluster. This node's own file is left alone: like the others' it becomes the new
-// database by the log.
+// restoreShard is restore for all nodes of a cluster. It leaves this node's own file alone: this node, like the others,
+// gets the new database through the log.
 func (a *app) restoreShard(ctx context.Context, cfg *config.Config, path, identity string, salvage bool) (got restore.Restored, err error) {
 	r, err := openBackup(path, identity)
 	if err != nil {

@@ -184,7 +184,7 @@ func (s *serving) lead(ctx, hurry context.Context, cfg *config.Config, open func
 	return core.run(ctx, hurry, d.listen)
 }
 
-// sayListening is the first line on stdout, for scripts: that address can be dialled from here.
+// sayListening prints the first line on stdout, for scripts. The address in it can be dialled from this machine.
 func (s *serving) sayListening(cfg *config.Config, addr string) error {
 	for _, at := range netaddr.Dialable(addr) {
 		if _, err := fmt.Fprintf(s.app.stdout, "listening on %s://%s\n", cfg.Scheme(), at); err != nil {

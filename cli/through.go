@@ -17,7 +17,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
-// finder finds the leader, and the TLS configuration by which nodes recognise each other.
+// finder returns a function that finds the leader of cfg's shard, and the key by which the nodes recognise each other.
 func finder(node *cluster.Node, cfg *config.Config) func(context.Context) (through.Leader, error) {
 	var known through.Leader // its key is cfg's vault's, which a passphrase takes a while to open
 	return func(ctx context.Context) (through.Leader, error) {
@@ -102,7 +102,7 @@ func advertisedTLS(cfg *config.Config) *tls.Config {
 	if err != nil || u.Scheme != "https" {
 		return nil
 	}
-	var own *tls.Config // unless it cannot be read, which is said elsewhere
+	var own *tls.Config // nil if it cannot be read, which other checks report
 	if cfg.TLS.On() {
 		own, _ = server.Certificates(cfg.TLS.CertFile, cfg.TLS.KeyFile, nil)
 	}

@@ -66,7 +66,7 @@ func flagWants(f *pflag.Flag) string {
 	return "a value: --" + f.Name + " " + name
 }
 
-// meant is " (did you mean X?)" for the commands of c that are nearly called name, or empty.
+// meant returns " (did you mean X?)" for the subcommands of c whose names are similar to name, or empty.
 func meant(c *cobra.Command, name string) string {
 	c.SuggestionsMinimumDistance = 2
 	if near := c.SuggestionsFor(name); len(near) > 0 {

@@ -76,13 +76,13 @@ With --lost there is no former key: secrets that nobody can read any more are re
 	return group("vault", "Manage the key that opens the stored credentials", c)
 }
 
-// former says where the key is that the vault has.
+// former says where the vault's present key is.
 type former struct {
 	keyFile, passphraseFile, credential string
 	lost                                bool
 }
 
-// key is nil when it is lost.
+// key returns the former key; nil: it is lost.
 func (f former) key(a *app) (key vault.Key, err error) {
 	given := 0
 	for _, g := range []bool{f.keyFile != "", f.passphraseFile != "", f.credential != "", f.lost} {
@@ -119,7 +119,7 @@ type rekeyed struct {
 	Lost []relay.GatewayID `json:"lost,omitempty"` // the gateways that need new secrets
 }
 
-// rekey lets the configured key open the vault instead of from, which is nil when it is lost.
+// rekey makes the configured key open the vault in place of the key from, which is nil if it is lost.
 func (a *app) rekey(ctx context.Context, cfg *config.Config, from vault.Key, reseal bool) (got rekeyed, err error) {
 	if err := a.stopped(ctx); err != nil {
 		return got, err
@@ -195,8 +195,9 @@ func rewrap(ctx context.Context, db *store.DB, to, from vault.Key, reseal bool) 
 	return got, err
 }
 
-// again seals for next what former sealed. Without a former one nobody can read it: secrets that nobody knows take
-// its place, so that gateways can be given others.
+// again returns a function that opens values with former and seals them with next. If former is nil, nobody can read the
+// sealed values. Then secrets that nobody knows replace those of the gateways, so that gateways can be given new ones,
+// and for every other value the function returns vault.ErrUnseal.
 func again(former, next *vault.Vault) rekey.Sealer {
 	return func(bucket, key string, sealed []byte) ([]byte, error) {
 		plain, err := token.Unknown(), error(nil)

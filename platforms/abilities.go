@@ -68,7 +68,7 @@ type (
 		Delete(ctx context.Context, a relay.Delete) (relay.Result, error)
 	}
 	// Examiner asks the network about the bot, before the bot runs or at the same time, and changes nothing. It returns
-	// within ctx; chats are the granted ones. Its findings contain no credential.
+	// within ctx; chats are the granted ones. The result contains no credential.
 	Examiner interface {
 		Examine(ctx context.Context, chats []relay.Place) Examination
 	}
@@ -232,7 +232,7 @@ type (
 	}
 )
 
-// abilities are the operations, in the order in which they are advertised, and who has them.
+// abilities are the operations, in the order in which they are advertised, each with a test whether a bot has it.
 var abilities = []struct {
 	op  relay.Op
 	has func(Bot) bool
@@ -256,7 +256,7 @@ func is[P any](p Bot) bool {
 	return ok
 }
 
-// drafts is only for a bot whose operator wants drafts.
+// drafts reports whether p can show drafts, and its operator wants them.
 func drafts(p Bot) bool {
 	d, ok := p.(Drafter)
 	return ok && d.Drafts()
@@ -327,7 +327,7 @@ func Ops(p Bot) []relay.Op {
 	return ops
 }
 
-// Describe is p's descriptor with everything that follows from its abilities filled in.
+// Describe returns p's descriptor, completed with everything that follows from its abilities.
 func Describe(p Bot) relay.Descriptor {
 	d := p.Descriptor()
 	d.SupportedOps = Ops(p)

@@ -61,7 +61,8 @@ func Patient(ctx, patience context.Context) context.Context {
 	return context.WithValue(ctx, patienceKey{}, patience)
 }
 
-// Patience ends when nothing is to be waited for any more under ctx; it is ctx itself if nobody said.
+// Patience returns the context at whose end requests under ctx stop waiting: the one that Patient was given, else ctx
+// itself.
 func Patience(ctx context.Context) context.Context {
 	if p, ok := ctx.Value(patienceKey{}).(context.Context); ok {
 		return p

@@ -75,8 +75,8 @@ type HookAnswer struct {
 // HookNote is a network's report about one of our messages.
 type HookNote struct {
 	Status string // one of HookNotes
-	// Of one that did not arrive: where it was to go, and why it did not, for people, without what anybody wrote. Empty: not
-	// said.
+	// For a message that did not arrive: its chat, its id, and why it did not arrive, for people, without what anybody
+	// wrote. Empty: not said.
 	Chat    relay.ChatID
 	Message relay.MessageID
 	Why     string
@@ -100,7 +100,7 @@ func HookNotes() []string {
 	return []string{"queued", "sent", "delivered", "undelivered", "failed", "read"}
 }
 
-// HookRefusals returns all reasons.
+// HookRefusals returns all refusals.
 func HookRefusals() []HookRefusal {
 	return []HookRefusal{BadSignature, StaleTimestamp, WrongRecipient, Unreadable, NotStored, OfGroup}
 }

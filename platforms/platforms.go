@@ -82,8 +82,8 @@ type Batch struct {
 type Capability struct {
 	Event relay.EventID // the event it came in
 	Kind  string        // "discord.interaction_token"
-	ID    string        // the id by which a Send's ReplyTo names this message
-	// Placeholder: the person sees one that the first answer replaces, and that Discard takes away.
+	ID    string        // the message id by which a Send's ReplyTo names this capability
+	// Placeholder: the person sees a placeholder, which the first answer replaces and Discard takes away.
 	Placeholder bool
 	Token       relay.Secret
 	ExpiresAt   time.Time
@@ -137,7 +137,8 @@ const (
 // Status is a bot's connection at one moment.
 type Status struct {
 	State State
-	// Reason says why the state is not Connected, or what else the operator should do. It contains no secrets.
+	// Reason says why the state is not Connected, or what else is to be done, in words on which an operator can act. It
+	// contains no secrets.
 	Reason string
 	// Name is the bot's handle on the network, without "@"; empty until known.
 	Name string

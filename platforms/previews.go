@@ -12,8 +12,8 @@ import (
 const keyPreviews = "previews"
 
 // Previews says for which links in a bot's messages its network may show a preview. For a preview the network fetches
-// the link: if somebody makes an agent write an address, the address's owner reads its content without a click by
-// anybody. The zero value allows none.
+// the link: if somebody makes an agent write an address of theirs, they read what stands in the address without a click
+// by anybody. The zero value allows none.
 type Previews struct {
 	all   bool
 	hosts []string // in lower case; all else is not shown

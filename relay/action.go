@@ -24,7 +24,7 @@ type Action interface {
 	Op() Op
 	// Target returns the chat acted on; empty for FollowUp, which names a session instead.
 	Target() ChatID
-	// Aimed is the action with another chat as its target. A FollowUp stays as it is.
+	// Aimed returns the action with another chat as its target. A FollowUp stays as it is.
 	Aimed(ChatID) Action
 	// Within returns the thread that the metadata names; empty for an action on a chat as such, which names its thread
 	// itself, and for a FollowUp.

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Outcome says whether an action that failed may nevertheless stand on the platform.
+// Outcome says whether the platform may nevertheless have carried out an action that failed.
 type Outcome int
 
 const (
@@ -39,7 +39,7 @@ type ActionError struct {
 	Code   string // CodeEgressDeclined or empty
 	// RetryAfter is how long the platform asked us to wait; 0: it did not say.
 	RetryAfter time.Duration
-	// MessageIDs are the parts of a split send that stand on the platform.
+	// MessageIDs are the parts of a split send that are on the platform.
 	MessageIDs []MessageID
 	// Err goes to the log and nowhere else.
 	Err error

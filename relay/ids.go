@@ -90,7 +90,7 @@ func (b BufferID) String() string {
 	return strconv.FormatUint(b.Epoch, 16) + "-" + strconv.FormatUint(b.Seq, 10)
 }
 
-// ParseBufferID returns the inverse of String. It accepts only what String prints.
+// ParseBufferID is the inverse of String. It accepts only text that String prints.
 func ParseBufferID(s string) (BufferID, error) {
 	epoch, seq, _ := strings.Cut(s, "-")
 	var id BufferID

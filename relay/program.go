@@ -68,7 +68,8 @@ func ProgramIn(c ChatID) (p Program, session string, ok bool) {
 // wakes is the beginning of the text with which a program wakes an agent.
 const wakes = "[wake from "
 
-// WakeText returns the text with which a program wakes an agent. The gateway lets it interrupt the agent.
+// WakeText returns the text with which the program named caller wakes an agent, as the agent reads it. It is meant to
+// interrupt the agent.
 func WakeText(caller, text string) string { return wakes + caller + "]\n\n" + text }
 
 // WakesAgent reports whether a program's event is a WakeText.

@@ -12,8 +12,8 @@ const (
 	PromptChoice   = "choice"
 )
 
-// OwnPrompt is the id of the connector's own questions. No gateway may ask under it, because a gateway must not answer
-// a press on such a question.
+// OwnPrompt is the id of the connector's own questions. No gateway may ask under it: the connector itself obeys a press
+// on such a question, so no gateway may choose its words.
 const OwnPrompt = "hermes-connector"
 
 // Answer is the connector's own message to a person. The zero value is silence.

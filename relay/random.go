@@ -11,7 +11,7 @@ const text = "abcdefghijklmnopqrstuvwxyz234567"
 // TokenLen is the length of a RandomText with more than 256 random bits.
 const TokenLen = 52
 
-// RandomText is n (at least 1) random small letters and digits, 5 bits each. The first is a letter: programs
+// RandomText returns n (at least 1) random small letters and digits, 5 bits each. The first is a letter: programs
 // take an argument that begins with '-' for a flag, and some take digits for a number.
 func RandomText(n int) string { return RandomOf(text, n) }
 
@@ -32,5 +32,5 @@ func RandomOf(alphabet string, n int) string {
 	return out.String()
 }
 
-// symbol returns the one that x picks, without bias: 256 is a multiple of 32.
+// symbol returns the symbol that x selects, without bias: 256 is a multiple of 32.
 func symbol(alphabet string, x byte) byte { return alphabet[int(x)%len(alphabet)] }

@@ -19,7 +19,7 @@ func NewSecret(b []byte) Secret {
 	return Secret{reveal: func() []byte { return c }}
 }
 
-// Reveal is the one way out. Every call site is worth a look in review.
+// Reveal returns a copy of the value. It is the only way to get it: look at every call in a review.
 func (s Secret) Reveal() []byte {
 	if s.reveal == nil {
 		return nil
@@ -27,7 +27,7 @@ func (s Secret) Reveal() []byte {
 	return append([]byte(nil), s.reveal()...)
 }
 
-// RevealString is Reveal as text.
+// RevealString returns the value as text.
 func (s Secret) RevealString() string { return string(s.Reveal()) }
 
 // IsZero reports whether the secret is empty.

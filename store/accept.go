@@ -81,7 +81,7 @@ type prepared struct {
 	about   About
 	mark    dedupe.Mark
 	payload []byte // the entry; nil if there are no recipients
-	// profiled are the entries of recipients with a profile, by that.
+	// profiled are the entries of recipients with a profile, by the profile.
 	profiled map[string][]byte
 }
 
@@ -186,7 +186,7 @@ func (p *prepared) entryFor(to Recipient) []byte {
 	return p.profiled[to.Profile]
 }
 
-// accept is Accept's transaction. bad are the damaged records of seen marks it met and replaced.
+// accept is Accept's transaction. bad are the damaged records of seen marks that it found and replaced.
 func (t *tx) accept(a Accept, items []prepared, now time.Time) (out AcceptOutcome, bad []dedupe.Bad, err error) {
 	out.Items = make([]ItemOutcome, len(items))
 	for _, q := range a.Quarantine {
@@ -241,7 +241,7 @@ func (t *tx) accept(a Accept, items []prepared, now time.Time) (out AcceptOutcom
 	if out.Lost, err = capability.Hold(t.Writer, now, held...); err != nil {
 		return out, nil, err
 	}
-	t.setCursor(a.Bot, a.Cursor, a.Save) // last: what failed moves no cursor
+	t.setCursor(a.Bot, a.Cursor, a.Save) // last, so that a failed Accept moves no cursor
 	return out, bad, nil
 }
 
@@ -280,8 +280,8 @@ func (a AcceptItem) given(i relay.InstanceID, buffers []relay.BufferID) bool {
 	return slices.Contains(a.Undecided, i) || n >= 0 && !buffers[n].IsZero()
 }
 
-// deliver stores a delivery for one recipient, and notes in out what left their buffer. The id is zero when the instance
-// is not there or the delivery is oversize.
+// deliver stores a delivery for one recipient, and counts in out the entries that left the recipient's buffer for it.
+// The id is zero if the instance does not exist, or the delivery is oversize.
 func (t *tx) deliver(b relay.Bot, p prepared, to Recipient, now time.Time, out *AcceptOutcome) (id relay.BufferID, err error) {
 	l, err := t.live(to.Instance)
 	if errors.Is(err, ErrNotFound) {

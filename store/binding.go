@@ -109,7 +109,7 @@ func bindings(t *bolt.Tx, f BindingFilter) ([]Binding, error) {
 
 // Bind adds or refreshes a binding. An existing one keeps its DMDefault and BoundAt, gets the Commands of b, and gets
 // its DMChat if b has one. For a new one, BoundAt is now unless b has one. A binding that was for commands only and is
-// now for everything counts as new in this, because otherwise it would come before those that had everything in the
+// now for everything gets a new BoundAt, because otherwise it would come before those that had everything in the
 // meantime. The names are those of the person's other bindings, updated with those in b from the network. The tenant is
 // the instance's; only SetDMDefault sets DMDefault. ErrNotFound: the instance does not exist, or was revoked.
 // *CommandTaken: another of the person's instances has one of the commands.

@@ -152,11 +152,11 @@ func (cs *Codes) Prolong(ctx context.Context, k CodeKind, mac []byte, until time
 	})
 }
 
-// Redeem binds the person to a link code's instance and marks the code, in one transaction.
-// dm is the chat it was sent in. The same person again, while the binding stands: the same answer,
-// and nothing changes. ErrNotFound: unknown, for another platform, or its instance is gone.
-// ErrUsed: someone redeemed it before. ErrExpired: its time is over. *CommandTaken: another of the person's instances has one
-// of its commands; the code stays good.
+// Redeem binds the person to a link code's instance and marks the code, in one transaction. dm is the chat in which it
+// was sent. If the same person redeems it again while the binding exists, the answer is the same, and nothing changes.
+// ErrNotFound: the code is unknown or for another platform, or its instance is gone. ErrUsed: somebody else redeemed it
+// before. ErrExpired: its time is over. *CommandTaken: another of the person's instances has one of its commands; the
+// code stays valid.
 func (cs *Codes) Redeem(ctx context.Context, row *audit.Entry, mac []byte, by Person, dm relay.ChatID) (out Code, err error) {
 	now := cs.db.now()
 	err = cs.db.change(ctx, row, "redeem link code", func(t *tx) error {

@@ -14,7 +14,7 @@ import (
 const bucketConversations = "conversations" // instance|chat|platform|bot -> Conversation
 
 // Conversation says that an event of a chat was delivered to an instance, and why it was allowed.
-// It lets the instance act on the chat as long as that reason stands.
+// It lets the instance act on the chat as long as that reason holds.
 type Conversation struct {
 	Instance relay.InstanceID `json:"instance"`
 	Bot      relay.Bot        `json:"bot"`
@@ -28,7 +28,8 @@ type Conversation struct {
 	ByGrant bool `json:"byGrant,omitempty"`
 	// Made: the chat is a thread that the instance opened, or stands for a topic of its Parent: "parent/topic".
 	Made bool `json:"made,omitempty"`
-	// Profile is the one of the gateway's that acted on the chat last, if it said so; its next events go to that.
+	// Profile is the gateway's profile that acted on the chat last, if the gateway named it; the chat's next events go
+	// to it.
 	Profile string    `json:"profile,omitempty"`
 	LastAt  time.Time `json:"last"`
 }
@@ -43,7 +44,7 @@ type conversationOf struct {
 	chat     relay.Chat
 }
 
-// conversation is at most one.
+// conversation returns a list of at most one conversation.
 func (rs *recents) conversation(t *bolt.Tx, of conversationOf) ([]Conversation, error) {
 	return rs.conversations.get(t, of, func() ([]Conversation, error) {
 		k := conversationKey(Conversation{Instance: of.instance, Bot: of.chat.Bot, Chat: of.chat.ID})

@@ -23,8 +23,8 @@ func botKey(b relay.Bot) []byte { return table.Key(b.Platform, string(b.ID)) }
 // until Close. A crash loses waiting cursors: then the platform repeats events that were dropped, or that have their
 // seen marks.
 //
-// A cursor on disk is never past an event that is not: it waits only when nothing of its batch, or
-// of an earlier one, is still to be stored, and else is stored in the transaction that stores those.
+// A cursor on disk is never past an event that is not on disk: it waits only if nothing of its batch, or of an earlier
+// one, is still to be stored. Otherwise it is stored in the transaction that stores those events.
 
 // cursorTime is how long a cursor waits for a commit that takes it along.
 const cursorTime = time.Minute
@@ -83,7 +83,7 @@ func (c *cursors) stop() {
 	}
 }
 
-// remind makes the writer store what waits. It only queues, and waits for nothing.
+// remind makes the writer store the waiting cursors. It only queues an op, and does not wait.
 func (db *DB) remind() {
 	_ = db.records.File.Push(db.cursors.overdue()) // closed: the stop stores it
 }

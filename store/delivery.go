@@ -12,11 +12,11 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Lanes are the buffers of all instances: what waits in them, and what left them unacknowledged. All
-// methods: any goroutine.
+// Lanes are the buffers of all instances: the entries that wait in them, and those that left them unacknowledged. Its
+// methods may be called from any goroutine.
 type Lanes struct{ db *DB }
 
-// change is DB.change of i's lane.
+// change is DB.change for i's lane: fn gets the lane, and what is completed by i.
 func (ls *Lanes) change(ctx context.Context, row *audit.Entry, i relay.InstanceID, what string, fn func(*lane) error) error {
 	return ls.db.change(ctx, row, what+" of "+string(i), func(t *tx) error {
 		l, err := t.lane(i)

@@ -126,7 +126,8 @@ func (e Edit) RenewEpochs() error {
 	return nil
 }
 
-// Derive makes what follows from the records that are there.
+// Derive makes everything that follows from the records: running numbers, the index, lanes, counts and the users of
+// files.
 func (e Edit) Derive() error {
 	for _, b := range []string{bucketQuarantine, audit.Rows, bucketPending, outbox.Bucket, callers.Replies, history.Older} {
 		var last uint64
@@ -159,7 +160,7 @@ func (e Edit) DropMisplaced() (gone []string, err error) {
 	return gone, nil
 }
 
-// DropStrays drops what hangs on instances that are not there, and returns those.
+// DropStrays drops the records that belong to instances which do not exist, and returns the names of those.
 func (e Edit) DropStrays(now time.Time) (gone []relay.InstanceID, err error) {
 	names := make(map[relay.InstanceID]bool)
 	for k := range table.Under(e.Tx, bucketLanes, nil) {

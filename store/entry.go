@@ -11,7 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
-// An entry on disk is a head, which is read here, and behind it frames that only those read who send them.
+// An entry on disk is a head, which is read here, followed by frames, which only the sender reads.
 const (
 	bucketEntries = "hot/entries" // number of the arrival, instance|seq -> entryHead, frame, the forward's frame
 	bucketDead    = "dead"        // instance|number of the death, epoch, seq -> deadHead, entryHead, frame, the forward's frame
@@ -75,7 +75,7 @@ func entryKey(arrival uint64, i relay.InstanceID, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(k, seq)
 }
 
-// entryOwner returns the instance in the key of an entry; ok is false for another key.
+// entryOwner returns the instance in the key of an entry; ok is false for a key that cannot be an entry's.
 func entryOwner(k []byte) (i relay.InstanceID, ok bool) {
 	i = instanceOf(k[min(8, len(k)):], 8)
 	return i, i != "" && !strings.Contains(string(i), "\x00")
@@ -89,7 +89,7 @@ func deadKey(i relay.InstanceID, death uint64, b relay.BufferID) []byte {
 	return binary.BigEndian.AppendUint64(k, b.Seq)
 }
 
-// deadID returns the buffer id at the end of a dead letter's key; ok is false for another key.
+// deadID returns the buffer id at the end of a dead letter's key; ok is false for a key that cannot be a dead letter's.
 func deadID(k []byte) (b relay.BufferID, ok bool) {
 	if len(k) < 24 {
 		return b, false

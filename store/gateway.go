@@ -27,10 +27,10 @@ type Gateway struct {
 	LastSeenAt  time.Time        `json:"seen,omitzero"` // last hello or last disconnect
 	// Newer: it has sent something that gateways of June 2026 never send.
 	Newer bool `json:"newer,omitempty"`
-	// Fetches: it has used an op, or the media route, that only gateways have which fetch files.
+	// Fetches: it has used an op that only gateways have that can fetch files, or the media route.
 	Fetches bool `json:"fetches,omitempty"`
-	// TooOld: it took an event whose files it could have fetched, fetched none, and has never done anything that only
-	// newer gateways do.
+	// TooOld: it took an event whose files it could have fetched, fetched none, and has never done anything that sets
+	// Fetches.
 	TooOld bool `json:"tooOld,omitempty"`
 	// Provisioned: it asks for its credentials at every start. Of such gateways of one instance only the last few are
 	// kept: a container has a new name each time it is made.
@@ -124,7 +124,7 @@ func (t *tx) enroll(g Gateway, i Instance, now time.Time) error {
 	return t.pruneProvisioned(i.ID, g.ID)
 }
 
-// crowded reports whether i would exceed the number of its tenant's instances.
+// crowded reports whether i would be a new instance of a tenant that has maxInstances already.
 func (t *tx) crowded(i Instance) bool {
 	if table.Has(t.Tx, BucketInstances, table.Key(i.ID)) {
 		return false

@@ -65,7 +65,7 @@ func claimable(t *bolt.Tx, g Grant) (mine bool, err error) {
 	return mine && err == nil, err
 }
 
-// coveringGrant is at most one grant; see GrantFilter.Covering.
+// coveringGrant returns a list of at most one grant; see GrantFilter.Covering.
 func (rs *recents) coveringGrant(t *bolt.Tx, place relay.Place) ([]Grant, error) {
 	return rs.covering.get(t, place, func() ([]Grant, error) {
 		now, err := rs.currentChat(t, place.Platform, place.Chat)
@@ -214,7 +214,7 @@ func (db *DB) Grants(ctx context.Context, f GrantFilter) ([]Grant, error) {
 	})
 }
 
-// moveGrants is moveChat for grants: one that is there already stays.
+// moveGrants is moveChat for grants: a grant that the new id has already stays.
 func moveGrants(w *table.Writer, m Move) error {
 	all, err := grantsOn(w.Tx, m.Platform, m.From)
 	if err != nil {

@@ -20,9 +20,9 @@ type entryHead struct {
 	At     time.Time
 	Deaths int
 	About  About
-	// Forward is there if the frame of a forward stands behind the frame.
+	// Forward is set if the frame of a forward follows the frame.
 	Forward *forwardHead
-	// Event is there in the frame's place: its frame is made at the push.
+	// Event is set if the event is stored in the frame's place: then the frame is made at the push.
 	Event *relay.Event
 }
 
@@ -47,7 +47,7 @@ type deadHead struct {
 	Size   int        `json:"size"` // of the entry's stored record
 }
 
-// encodeEntry renders a head and what stands behind it.
+// encodeEntry renders a head, followed by behind.
 func encodeEntry(h entryHead, behind []byte) ([]byte, error) {
 	first := byte(0)
 	var event []byte

@@ -65,7 +65,7 @@ func reindex(w *table.Writer) error {
 		indexedIn[outbox.Record](w, outbox.Bucket))...)
 }
 
-// indexedIn are the records T of b, but for damaged ones.
+// indexedIn returns the records of bucket b, which are of type T, without damaged ones.
 func indexedIn[T table.Indexed](w *table.Writer, b string) (all []table.Indexed) {
 	for _, r := range table.Readable[T](w.Tx, b) {
 		all = append(all, r)

@@ -68,8 +68,7 @@ type Relevance struct {
 	AllowOtherBots     bool           `json:"allowOtherBots"`
 	// OwnerMustAddress is ours: the owner's messages in shared chats follow RequireAddress too.
 	OwnerMustAddress bool `json:"ownerMustAddress,omitempty"`
-	// Context says which events bring along the messages before them. The operator sets it. Empty:
-	// relay.ContextGranted.
+	// Context is ours, too: it says which events bring along the messages before them. Empty: relay.ContextGranted.
 	Context relay.ContextPolicy `json:"context,omitempty"`
 }
 

@@ -38,7 +38,8 @@ type kind struct {
 	aside   bool // a damaged record is set aside
 	derived bool // follows from others, so that it is made anew and not copied
 	// own reports whether a record itself says that it belongs under k or, if the key is only a number, that it is of
-	// this kind; nil: it does not say. If damage puts a page into another bucket's place, each record on it is sound.
+	// this kind; nil: it does not say. This finds damage that puts a page into another bucket's place, because each
+	// record on that page is sound.
 	own func(k, value []byte) bool
 }
 
@@ -90,7 +91,8 @@ func own[T any](key func(T) []byte) func(k, value []byte) bool {
 	}
 }
 
-// An id alone is not enough: for example, the record of a tenant contains nothing but an id.
+// An id alone does not show a record's kind: the record of a tenant, for example, has an id, too, and little else. So
+// these ask for a field that only records of the kind have.
 func fileKey(r media.Record) []byte { return keyIf(r.State != "", r.ID) }
 func instanceKey(r Instance) []byte { return keyIf(r.Tenant != "", r.ID) }
 func gatewayKey(r Gateway) []byte   { return keyIf(r.Instance != "", r.ID) }
@@ -164,10 +166,10 @@ func (t *tx) room(but string) int {
 	return boltfile.PageSize - used
 }
 
-// What bbolt puts in front of a page and of each thing in it, and of a bucket.
+// How many bytes bbolt puts in front of a page and of each element in it, and in front of a bucket.
 const nodeHeader, ofBucket = 16, 16
 
-// Refusal is nil, or why a database with the damaged records bad is not used.
+// Refusal returns nil, or an error that says why a database with the damaged records bad is not used.
 func Refusal(bad []boltfile.Damaged) error {
 	var worst []boltfile.Damaged
 	for _, r := range bad {

@@ -67,7 +67,7 @@ type lane struct {
 	t *tx
 	i relay.InstanceID
 	laneRecord
-	touched bool // the record is to be written
+	touched bool // the record must be written
 	// Entries: those that were there, how many of them are known to have left from the front, which others have left,
 	// and which were added since. base is not changed.
 	base  []slot
@@ -76,7 +76,7 @@ type lane struct {
 	added []slot
 }
 
-// lane is i's. However many entries a batch moves, its record is written once, before the commit.
+// lane returns i's lane. However many entries a batch moves, the lane's record is written once, before the commit.
 func (t *tx) lane(i relay.InstanceID) (*lane, error) {
 	if l, ok := t.lanes[i]; ok {
 		return l, nil
@@ -97,13 +97,13 @@ func (t *tx) lane(i relay.InstanceID) (*lane, error) {
 	return l, nil
 }
 
-// touch notes that the record is to be written with the transaction.
+// touch notes that the record must be written with the transaction.
 func (l *lane) touch() {
 	l.touched = true
 	l.t.Changes++
 }
 
-// left are those of base that are still there.
+// left returns those of base that are still in the lane.
 func (l *lane) left() []slot {
 	if len(l.gone) == 0 {
 		return l.base
@@ -118,7 +118,7 @@ func (l *lane) left() []slot {
 	return slices.DeleteFunc(slices.Clone(rest), func(s slot) bool { return l.gone[s.seq] })
 }
 
-// keys are those of the entries, in their order.
+// keys returns the keys of the entries, in their order.
 func (l *lane) keys() (out [][]byte) {
 	for _, s := range slices.Concat(l.left(), l.added) {
 		out = append(out, entryKey(s.arrival, l.i, s.seq))
@@ -303,7 +303,7 @@ func recountLanes(w *table.Writer) error {
 		l.Entries, l.Bytes, l.Dead = 0, 0, 0
 		lanes[string(k)] = &l
 	}
-	strays := make(map[string][][]byte) // by bucket: keys that damage put there, for they begin with no instance
+	strays := make(map[string][][]byte) // by bucket: keys without an instance, which damage has put there
 	of := func(b string, k []byte, i relay.InstanceID, ok bool) *laneRecord {
 		name := string(i)
 		if !ok {

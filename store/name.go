@@ -56,7 +56,7 @@ func TrimName(s string) string {
 	return s
 }
 
-// told is n with the names that the network told last. An event without a name changes nothing.
+// told returns n with the names in by, which the network reported last. An event without a name changes nothing.
 func (n Names) told(by Names) Names {
 	if by.Told == "" {
 		return n

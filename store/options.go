@@ -33,7 +33,8 @@ type Options struct {
 	CommitLog *boltfile.Log
 }
 
-// File returns o for package boltfile, complete enough for opening the file alone.
+// File returns o for package boltfile. Its Format lacks Prepare and Begin, which Open adds: so it is complete for
+// everything that uses a file without this package's DB.
 func (o Options) File() boltfile.Options {
 	o = o.withDefaults()
 	return boltfile.Options{
@@ -52,7 +53,7 @@ type Limits struct {
 }
 
 const (
-	maxInstances   = 1000 // instances of one tenant that enroll themselves
+	maxInstances   = 1000 // instances of one tenant; a gateway that provisions itself adds none beyond that
 	maxProvisioned = 8    // gateways of one instance that provisioned themselves
 	maxDead        = 1000 // dead letters kept per instance
 	maxQuarantined = 1000 // payloads kept in quarantine

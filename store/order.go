@@ -57,7 +57,7 @@ func orderOf(t *bolt.Tx) (*order, error) {
 	return o, nil
 }
 
-// lane is i's.
+// lane returns i's lane as of the newest commit.
 func (o *order) lane(i relay.InstanceID) buffer {
 	o.mu.RLock()
 	defer o.mu.RUnlock()

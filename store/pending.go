@@ -24,7 +24,8 @@ type Pending struct {
 	Delivery relay.Delivery
 }
 
-// pendingRecord is a Pending as it rests on disk: not as a frame, for it is judged again. Its number is the end of its key.
+// pendingRecord is the stored form of a Pending: the event and not its frame, because it is judged again. Its number is
+// the end of its key.
 type pendingRecord struct {
 	At       time.Time        `json:"at"`
 	Instance relay.InstanceID `json:"instance"`
@@ -108,8 +109,8 @@ func (ps *Pendings) Count(ctx context.Context, f PendingFilter) (int, error) {
 	})
 }
 
-// List lists what f picks, chat by chat and instance by instance, the oldest first. Damaged ones are left out: they were
-// named when the file was opened.
+// List lists the deliveries that f selects, chat by chat and instance by instance, the oldest first. It leaves out
+// damaged ones, which were reported when the file was opened.
 func (ps *Pendings) List(ctx context.Context, f PendingFilter) ([]Pending, error) {
 	return table.Get(ctx, ps.db.records, "pending events", func(t *bolt.Tx) (out []Pending, _ error) {
 		for k, v := range table.Under(t, bucketPending, f.under()) {
@@ -208,7 +209,7 @@ func (ps *Pendings) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (Acc
 	return out, nil
 }
 
-// movePending is moveChat for pending deliveries, behind what waits there.
+// movePending is moveChat for pending deliveries. They come behind those that wait under the new id.
 func movePending(w *table.Writer, m Move) error {
 	for _, k := range table.KeysUnder(w.Tx, bucketPending, table.Prefix(m.Platform)) {
 		r, err := decodePending(k, w.Bucket([]byte(bucketPending)).Get(k))

@@ -56,8 +56,8 @@ func (r *recent[K, V]) newest(k K) (v V, ok bool) {
 	return v, ok
 }
 
-// forget drops all, for the transaction changes one. Older ones find nothing from now on, whether or not it is
-// committed.
+// forget drops all remembered records, because the transaction tx changes one. Transactions older than tx find nothing
+// here from now on, whether or not tx is committed.
 func (r *recent[K, V]) forget(tx int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,7 +73,7 @@ type recents struct {
 	covering      recent[relay.Place, []Grant]
 }
 
-// forget drops what follows from a bucket that the transaction changes.
+// forget drops the remembered records that depend on a bucket which the transaction tx changes.
 func (rs *recents) forget(bucket string, tx int) {
 	switch bucket {
 	case BucketInstances:
@@ -90,7 +90,7 @@ func (rs *recents) forget(bucket string, tx int) {
 	}
 }
 
-// noRecents remember nothing: for somebody who has the file to themselves.
+// noRecents returns recents that remember nothing, for a caller who has the file alone.
 func noRecents() *recents {
 	rs := &recents{}
 	for _, b := range []string{BucketInstances, bucketConversations, BucketBindings, BucketGrants, BucketMoves} {

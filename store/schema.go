@@ -37,7 +37,7 @@ func migrate(b *bolt.DB, steps []migration) error {
 	return boltfile.Advised(b.View(hasAll))
 }
 
-// hasAll is nil if all buckets are there, and no others.
+// hasAll returns nil if all buckets are there, and no others.
 func hasAll(t *bolt.Tx) error {
 	for _, k := range kinds {
 		if t.Bucket([]byte(k.bucket)) == nil {
@@ -52,7 +52,7 @@ func hasAll(t *bolt.Tx) error {
 	})
 }
 
-// advance is migrate's work, one transaction per step: after a crash it goes on where it was.
+// advance does migrate's work, one transaction per step: after a crash it continues with the next step.
 func advance(b *bolt.DB, steps []migration) error {
 	have, err := version(b)
 	if err != nil {

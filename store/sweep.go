@@ -119,8 +119,8 @@ func (s *sweep) entries(l *lane) error {
 		if k == nil {
 			return nil
 		}
-		// Young is also what happened lately by the platform's clock. Ours may have been behind when it was
-		// accepted: a machine without a battery for it starts in the past.
+		// An entry also counts as young if its event happened lately by the platform's clock. Our clock may have been
+		// behind when it was accepted: on a machine without a clock battery it starts in the past.
 		if e, _, err := decodeEntry(k, v); err == nil &&
 			(s.now.Sub(e.At) <= s.maxAge || s.now.Sub(e.About.At).Abs() <= s.maxAge) {
 			return nil

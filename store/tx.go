@@ -28,7 +28,7 @@ type tx struct {
 	waiting     map[string][]byte // those that were moved before and are not on disk; not to be changed
 	took        bool              // the cursors were stored, or there are none
 	died        []DeadReason      // of the dead letters made
-	released    int               // held files that an entry less names
+	released    int               // held files that one entry fewer names
 	deadDropped uint64            // dead letters dropped because there were too many
 	row         *audit.Entry      // the audit row for the op that runs; nil: none
 	history     history.Batch
@@ -126,7 +126,7 @@ func (t *tx) flush() error {
 	return t.marks.Store(t.Writer)
 }
 
-// Done notes what became of the transaction.
+// Done updates the memory after the transaction; stored reports whether it was stored.
 func (t *tx) Done(stored bool) {
 	t.db.cursors.after(t.took, t.cursors, t.db.remind)
 	if !stored {

@@ -16,11 +16,11 @@ import (
 // Key is the source of the wrapping key: FileKey, CredentialKey or PassphraseKey.
 type Key interface {
 	origin() origin
-	// Name is the key in a message to the operator.
+	// Name returns the words for the key in messages to the operator.
 	Name() string
 	// create returns the wrapping key for a new vault, and what must be stored to get it again.
 	create() (relay.Secret, *kdf, error)
-	// open is the wrapping key of a vault that exists. It makes nothing.
+	// open returns the wrapping key of a vault that exists. It makes nothing.
 	open(stored *kdf) (relay.Secret, error)
 }
 
@@ -46,8 +46,8 @@ func (o origin) noun() string {
 const ifGone = "if it is gone for good, the gateways' secrets and the codes given out are lost, and people, chats and waiting messages " +
 	"are not: hermes-connector vault rekey --lost makes a new key; then hermes-connector gateway rotate NAME gives a gateway a new secret"
 
-// kdf are the argon2id parameters a passphrase was stretched with. They are chosen once, when the
-// vault is made; after that the stored ones count, on whatever machine.
+// kdf has the argon2id parameters with which a passphrase was stretched. They are chosen once, when the vault is made;
+// after that every machine uses the stored ones.
 type kdf struct {
 	Time    uint32 `json:"t"`
 	Memory  uint32 `json:"m"` // KiB
@@ -121,8 +121,8 @@ func readKey(r io.Reader, name string) (relay.Secret, error) {
 	return relay.NewSecret(key), nil
 }
 
-// Try reports why a key file or a credential cannot be used: nil, ErrKeyLost or ErrKeyRefused. Existing tells whether
-// it is the key of a database.
+// Try reports why a key file or a credential cannot be used as it is; nil: it can. Errors wrap ErrKeyLost or
+// ErrKeyRefused, or are the system's. Existing tells whether it is the key of a database.
 func Try(k Key) error {
 	_, err := k.open(nil)
 	return err

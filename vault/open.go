@@ -36,7 +36,7 @@ func Open(ctx context.Context, blobs Blobs, key Key) (*Vault, error) {
 	return v, nil
 }
 
-// Existing is Open, but makes no vault: ErrNone.
+// Existing is Open, but makes no vault: it returns ErrNone if there is none.
 func Existing(ctx context.Context, blobs Blobs, key Key) (*Vault, error) {
 	stored, ok, err := blobs.Blob(ctx, BlobName)
 	if err == nil && !ok {

@@ -21,7 +21,7 @@ const (
 	maxTime, maxMemory = 64, 1 << 20
 )
 
-// PassphraseKey returns a key stretched from a passphrase with argon2id. It must not be empty.
+// PassphraseKey returns a key stretched from a passphrase with argon2id. The passphrase must not be empty.
 func PassphraseKey(passphrase relay.Secret) Key {
 	return passphraseKey{passphrase, "/proc/meminfo"}
 }
@@ -52,7 +52,7 @@ func (k passphraseKey) open(p *kdf) (relay.Secret, error) {
 		return relay.Secret{}, fmt.Errorf("%w: its argon2 parameters make no sense; restore the database from a backup", ErrDamaged)
 	}
 	key := argon2.IDKey(k.passphrase.Reveal(), p.Salt, p.Time, p.Memory, p.Threads, keySize)
-	debug.FreeOSMemory() // what argon2 used would otherwise stay with an idle process
+	debug.FreeOSMemory() // an idle process would otherwise keep the memory that argon2 used
 	return relay.NewSecret(key), nil
 }
 

@@ -30,7 +30,7 @@ func (v *Vault) Seal(bucket, key string, plain relay.Secret) []byte {
 	return aead.Seal(out, nonce, text, associated(bucket, key))
 }
 
-// Unseal returns the inverse of Seal. Its errors wrap ErrUnseal and do not contain the bytes.
+// Unseal is the inverse of Seal. Its errors wrap ErrUnseal and do not contain the bytes.
 func (v *Vault) Unseal(bucket, key string, sealed []byte) (relay.Secret, error) {
 	fail := func(why string) (relay.Secret, error) {
 		return relay.Secret{}, fmt.Errorf("%s record: %w: %s", bucket, ErrUnseal, why)

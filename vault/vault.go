@@ -27,7 +27,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// What callers test for. Each comes wrapped in a message that says what to do.
+// The errors that callers test for. Each comes wrapped in a message that says what to do.
 var (
 	// ErrKeyLost: the database holds a vault, but the key it was made with is not there.
 	ErrKeyLost = errors.New("the vault key is missing")
@@ -36,7 +36,7 @@ var (
 	// ErrKeyRefused: the key cannot be used as it lies there: damaged, readable by others, or no
 	// regular file.
 	ErrKeyRefused = errors.New("the vault key is refused")
-	// ErrKeyGarbage: what lies there is no key. It is an ErrKeyRefused too.
+	// ErrKeyGarbage: the key file or the credential holds no key. The error is an ErrKeyRefused, too.
 	ErrKeyGarbage = errors.New("is damaged")
 	// ErrDamaged: the database's record of the vault makes no sense.
 	ErrDamaged = errors.New("the vault in the database is damaged")

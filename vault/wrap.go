@@ -28,7 +28,7 @@ func (e envelope) associated() []byte {
 	return fmt.Appendf(nil, "hermes-connector/wrap/v%d\x00%s", e.Version, e.Origin)
 }
 
-// Wrapped is v's data key, encrypted with key, as it is to be stored under BlobName. A key file that is not there is made.
+// Wrapped returns v's data key, encrypted with key, in the form to store under BlobName. It makes a missing key file.
 func (v *Vault) Wrapped(key Key) ([]byte, error) {
 	kek, params, err := key.create()
 	if err != nil {
@@ -43,7 +43,7 @@ func (v *Vault) Wrapped(key Key) ([]byte, error) {
 	return json.Marshal(e)
 }
 
-// unwrap returns the inverse of Wrapped, with a key that must exist.
+// unwrap is the inverse of Wrapped, with a key that must exist.
 func unwrap(stored []byte, key Key) (*Vault, error) {
 	var e envelope
 	damaged := fmt.Errorf("%w; restore the database from a backup", ErrDamaged)

@@ -8,7 +8,8 @@
 // Invariants:
 //
 //  1. The socket is never connectable by anyone else, from its first moment on.
-//  2. Only the process that holds the database listens, or one that found that nobody does, so a socket file that it finds is stale.
+//  2. A process listens only if it holds the database, or if it found that no server listens. So a socket file that it
+//     finds is stale.
 //  3. A refusal (*manage.Error) arrives as it was made.
 //  4. Every change is made in the name of the user who ran the command.
 //  5. The operations are those of relay/ops for the operator, each at POST /v1/<name> with its arguments as JSON.

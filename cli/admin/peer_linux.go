@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peer returns the number of the user at the other end of a socket; ok is false when it is not known.
+// peer returns the user id at the other end of a socket; ok is false if it is not known.
 func peer(c net.Conn) (uid int, ok bool) {
 	u, ok := c.(*net.UnixConn)
 	if !ok {

@@ -47,8 +47,8 @@ func short(path string) (usable string, release func(), err error) {
 // there belongs to a process that died, and is replaced. Closing the listener removes it.
 func Listen(ctx context.Context, path string) (net.Listener, error) { return listen(ctx, path, 0o600) }
 
-// ListenShared is Listen for a socket that the group of its folder may use too, if the folder lets that group in and
-// nobody else (mode 0750): so the unit of a service makes it.
+// ListenShared is Listen for a socket that the group of its folder may use, too. The group may only if the folder lets
+// in that group and nobody else (mode 0750), as the folder does that the unit of a service makes.
 func ListenShared(ctx context.Context, path string) (net.Listener, error) {
 	mode := fs.FileMode(0o600)
 	if st, err := os.Stat(filepath.Dir(path)); err == nil && st.Mode().Perm()&0o017 == 0o010 && files.Group(st) == os.Getegid() {
@@ -102,7 +102,7 @@ func (l *listener) Close() error {
 }
 
 // foreign refuses a socket of another user, who could read the requests and forge the answers. Root may use a socket if
-// its owner also owns the folder, as with a service.
+// its owner also owns the folder, as with a service; a member of the service's group may use the service's socket.
 func foreign(path string) error {
 	who := files.Anothers(path)
 	if who == "" || os.Geteuid() == 0 && files.Anothers(filepath.Dir(path)) == who || ofMyGroup(path) {
@@ -111,8 +111,8 @@ func foreign(path string) error {
 	return fmt.Errorf("%s belongs to the user %s: run this command as that user", path, who)
 }
 
-// ofMyGroup reports whether a socket is open to a group of this user's, in a folder that root alone can have given to the
-// socket's owner: a service's.
+// ofMyGroup reports whether a socket is open to a group of this user and is a service's: its folder belongs to the
+// socket's owner, and only root can have given the owner that folder.
 func ofMyGroup(path string) bool {
 	socket, err := os.Lstat(path)
 	folder, err2 := os.Lstat(filepath.Dir(path))

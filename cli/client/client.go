@@ -66,7 +66,7 @@ type Client struct {
 	Pause time.Duration
 	// LinkWait is how long an action waits for a connection; 0: as long as its context lasts.
 	LinkWait time.Duration
-	// Log gets a line for each connection; nil: no log.
+	// Log gets a line for each connection and each failed try; nil: no log.
 	Log *slog.Logger
 	// Observe, when not nil, is called with every frame, sent or received, one at a time.
 	Observe func(sent bool, f wire.Frame)
@@ -133,7 +133,7 @@ func (c *Client) Bearer() string {
 	return "Bearer " + token.Mint(c.ID, c.Secret, time.Now().Add(tokenLife))
 }
 
-// connect dials, says hello and reads until the connection is lost. said: the connector said something in it.
+// connect dials, says hello and reads until the connection is lost. said is true if a frame of the connector arrived.
 func (c *Client) connect(ctx context.Context) (said bool, err error) {
 	dialing, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
@@ -186,7 +186,7 @@ func (c *Client) connect(ctx context.Context) (said bool, err error) {
 	}
 }
 
-// turn changes what c.mu guards, and wakes those that wait for a change.
+// turn calls change with c.mu held, and wakes the goroutines that wait in when.
 func (c *Client) turn(change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -265,8 +265,8 @@ func (c *Client) Next(ctx context.Context) (f wire.Frame, err error) {
 	return f, err
 }
 
-// Delivery waits for the next delivery that is an event, or a slash command in a forward. Other forwards are nothing that a program
-// could read, and are acknowledged here. The only error is that of ctx.
+// Delivery waits for the next delivery of an event, or of a forward that is a slash command. It acknowledges all other
+// forwards itself, because a program could not read them. Its only error is that of ctx.
 func (c *Client) Delivery(ctx context.Context) (wire.Inbound, error) {
 	for {
 		f, err := c.Next(ctx)
@@ -285,7 +285,8 @@ func (c *Client) Delivery(ctx context.Context) (wire.Inbound, error) {
 	}
 }
 
-// Acknowledge says that the delivery was taken over. Nothing is said when the connection was lost, since the delivery comes again.
+// Acknowledge tells the connector that the delivery was taken over. If the connection was lost it sends nothing and
+// returns no error, since the delivery comes again.
 func (c *Client) Acknowledge(ctx context.Context, buffer string) error {
 	c.mu.Lock()
 	l := c.link
@@ -360,8 +361,8 @@ func (c *Client) Redial() {
 	}
 }
 
-// GoingIdle says that the gateway goes, and waits until the connector delivers nothing more, for some seconds at most. Without a
-// connection there is nobody to tell.
+// GoingIdle tells the connector that the gateway ends, and waits until the connector delivers nothing more, for some
+// seconds at most. Without a connection it does nothing.
 func (c *Client) GoingIdle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, idleTime)
 	defer cancel()

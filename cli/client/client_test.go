@@ -325,7 +325,7 @@ func TestRedial(t *testing.T) {
 	}
 }
 
-// TestDelivery: events and slash commands come out, and what else is forwarded is acknowledged without anybody having seen it.
+// TestDelivery: Delivery returns events and slash commands, and acknowledges all other forwards itself.
 func TestDelivery(t *testing.T) {
 	forward := func(id, body string) wire.PassthroughForward {
 		return wire.PassthroughForward{Buffer: id, Forward: relay.Forward{Body: []byte(body), Event: relay.Event{Bot: relay.Bot{Platform: "discord"}}}}
@@ -339,7 +339,7 @@ func TestDelivery(t *testing.T) {
 		if ack, ok := p.read(ctx).(wire.InboundAck); ok {
 			acks <- ack.Buffer
 		}
-		p.read(ctx) // until the client goes
+		p.read(ctx) // returns when the client ends
 	})
 	for _, want := range []string{"/add", "three"} {
 		in, err := c.Delivery(ctx)

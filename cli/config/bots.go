@@ -289,7 +289,7 @@ func withArticle(key string) string {
 	return "a " + spoken(key)
 }
 
-// pasted returns the credential that somebody wrote into the file itself under key; empty: none.
+// pasted returns the name of the credential that somebody wrote into the file itself under key; empty: none.
 func pasted(k platforms.Network, key string) string {
 	key = strings.ToLower(key)
 	all := credentials(k)

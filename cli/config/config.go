@@ -60,7 +60,7 @@ type Config struct {
 	Log            Log
 	Shard          string // the name of the shard of this configuration
 	Prefix         string // the path of the listener under which the shard is reached: /s/NAME; empty: the whole listener
-	// Shards are the shards that this file names. A file with shards has no bots, and is no shard's.
+	// Shards are the shards that this file names. A file with shards has no bots, and is not a shard's configuration.
 	Shards []Shard
 	// DataDirGiven says that DataDir was set by the file, a variable or a flag, and is not the default.
 	DataDirGiven bool

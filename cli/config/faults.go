@@ -26,11 +26,11 @@ type Fault struct {
 	Place
 	What string `json:"what"` // what is wrong and what to do about it, in one line, without the value
 
-	Denied bool `json:"-"` // this user may not look at it: for the one whom the server runs as it may be right
+	Denied bool `json:"-"` // this user may not read the file; for the server's user there may be no fault
 	Starts bool `json:"-"` // the server starts with it
 }
 
-// String is "file:line: path: what".
+// String returns "file:line: path: what".
 func (f Fault) String() string {
 	s := f.File
 	if f.Line > 0 {
@@ -97,7 +97,7 @@ func nearest(s string, candidates []string) string {
 	return best
 }
 
-// hint is " (did you mean X?)" for the nearest candidate, or empty.
+// hint returns " (did you mean X?)" for the nearest candidate, or empty.
 func hint(s string, candidates []string) string {
 	if n := nearest(s, candidates); n != "" {
 		return " (did you mean " + n + "?)"

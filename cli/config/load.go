@@ -52,7 +52,7 @@ type Source struct {
 	Env []string
 	// Networks are the platforms that a bot may be on.
 	Networks []platforms.Network
-	// Shard names the shard whose configuration is wanted; empty: that of the node.
+	// Shard names the shard whose configuration is wanted; empty: the configuration that the file itself is.
 	Shard string
 }
 
@@ -228,7 +228,7 @@ func (l *loader) set(s setting, value string, at Place) {
 	l.faults.note(at, s.set(value))
 }
 
-// flag sets data_dir to what --data-dir says, if it was given.
+// flag sets data_dir to the value of --data-dir, if that was given.
 func (l *loader) flag(dataDir string) {
 	if l.node != nil {
 		return

@@ -10,7 +10,7 @@ import (
 )
 
 // Guard returns the guard for requests to addresses that gateways name (wake URLs, files), to reply_url and to
-// [notify]. The guard refuses the server's own ports. listeners are the addresses that the server listens on or would
+// [notify]. The guard refuses the server's own addresses. listeners are those that the server listens on or would
 // listen on, as HOST:PORT; empty ones are ignored.
 func (c *Config) Guard(listeners ...string) *guard.Guard {
 	o := guard.Options{Allow: c.Wake.Allow}

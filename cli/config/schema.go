@@ -28,7 +28,7 @@ var manyTables = []string{botsSection, shardSection}
 // unbound is the answer to strangers, unless the operator has set another one.
 const unbound = "I do not know you yet. Whoever runs me gets a code for you with `hermes-connector link NAME`. Send it to me like this: `/link CODE`"
 
-// wants says how people read the types that a setting may have in the file.
+// wants has the words for the types that a setting may have in the file.
 var wants = map[unstable.Kind]string{
 	text: "text in quotes", flag: "true or false", number: "a whole number", list: `a list such as ["a", "b"]`,
 }

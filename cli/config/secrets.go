@@ -13,7 +13,7 @@ import (
 
 const maxSecretFile = 64 << 10 // bytes: more than any credential needs
 
-// secretFile is SecretFile for a path as it stands in the configuration.
+// secretFile is SecretFile for a path as the configuration spells it.
 func (l *loader) secretFile(v string) (none relay.Secret, err error) {
 	path, err := l.abs(v)
 	if err != nil {
@@ -25,8 +25,9 @@ func (l *loader) secretFile(v string) (none relay.Secret, err error) {
 	return SecretFile(l.handedIn(path))
 }
 
-// handedIn is path, or the credential that systemd read from that file for a service which may not read it itself. A
-// unit names it after the file (LoadCredential=NAME:FILE) or after its folder (LoadCredential=FOLDER:PATH).
+// handedIn returns path if this process can read that file. Otherwise it returns the path of the credential into which
+// systemd copied the file for the service, if there is one. A unit names the credential after the file
+// (LoadCredential=NAME:FILE) or after its folder (LoadCredential=FOLDER:PATH).
 func (l *loader) handedIn(path string) string {
 	dir := l.env["CREDENTIALS_DIRECTORY"]
 	if dir == "" || readable(path) {
@@ -77,7 +78,7 @@ func (l *loader) secretEnv(name string) (relay.Secret, error) {
 	return secret(l.env[name], "that variable is not set")
 }
 
-// secret is raw without the spaces around it, or the error that missing says when nothing is left.
+// secret returns raw without the spaces around it. If nothing is left, the error has the text missing.
 func secret(raw, missing string) (relay.Secret, error) {
 	s := relay.NewSecret([]byte(strings.TrimSpace(raw)))
 	if s.IsZero() {

@@ -22,8 +22,8 @@ const mainShard = "main"
 
 // Shard is a part of a cluster that one node leads at a time: bots, people and gateways with a database of their own.
 type Shard struct {
-	Config *Config // its own, with what all shards of a node have in common
-	Weight float64 // above 0: how much it has to do, beside the others
+	Config *Config // its own settings, and those that all shards of a node share
+	Weight float64 // its load in proportion to that of the other shards; above 0
 }
 
 // Led returns the shards that this node may lead.
@@ -50,7 +50,8 @@ func (c *Config) shardNames() string {
 	return strings.Join(names, ", ")
 }
 
-// WhichShard is why a command cannot know which database is meant, where there are several shards.
+// WhichShard returns the error of a command that needs --shard to know which database is meant. It is for
+// configurations with several shards.
 func (c *Config) WhichShard() error {
 	return fmt.Errorf("%s has several shards (%s): say with --shard which one is meant", c.File, c.shardNames())
 }
@@ -183,7 +184,7 @@ func (c *Config) inherit(n *Config, name string, dsn relay.Secret) {
 	c.Cluster.DSN = dsn
 }
 
-// apart refuses what two shards cannot both have.
+// apart refuses settings that two shards must not have in common.
 func (f *Faults) apart(one, other *Config) {
 	if one.PublicURL != "" && one.PublicURL == other.PublicURL {
 		f.add(one.Place("public_url"), "shard %s has that address, too", other.Shard)
@@ -217,7 +218,8 @@ func regular(path string, found bool) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// At splits a public address into the host and the path under which the shards' own paths begin.
+// At splits the public address of a shard into the host and the path under which the shard's own paths begin. Both are
+// empty if the address is invalid.
 func At(address string) (host, path string) {
 	u, err := url.Parse(address)
 	if err != nil {

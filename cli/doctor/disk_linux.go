@@ -13,7 +13,7 @@ func diskOf(path string) (disk, error) {
 	}, nil
 }
 
-// mayWrite is nil if this process may make files in the folder, else why it may not.
+// mayWrite returns nil if this process may make files in the folder, else the reason why it may not.
 func mayWrite(folder string) error { return syscall.Access(folder, 3) } // W_OK and X_OK
 
 // held reports whether another process has locked the open database f. If not, this process now holds a shared lock,

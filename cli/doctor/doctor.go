@@ -184,14 +184,14 @@ func (o *Options) less(found finding.List) finding.List {
 	return append(found, finding.NoBot.Of("", what, fix))
 }
 
-// run carries the checks out. One that hangs, in a file system that does not answer, say, is left behind: the program
-// ends soon.
+// run carries out the checks. It does not wait for a check that hangs, for example in a file system that does not
+// answer: its goroutine ends with the program.
 func run(ctx context.Context, checks []check) []finding.List {
 	type result struct {
 		n     int
 		found finding.List
 	}
-	results := make(chan result, len(checks)) // all fit: who is left behind writes to nobody
+	results := make(chan result, len(checks)) // room for all: a check that comes too late can still write
 	out := make([]finding.List, len(checks))
 	over := make([]<-chan struct{}, len(checks))
 	for n, c := range checks {

@@ -45,8 +45,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}
 }
 
-// handle answers a message and then acknowledges it, as real gateways do. If the connection is lost in between, handle
-// does not repeat the answer: the connector delivers the message again.
+// handle answers a message and then acknowledges it, as real gateways do. If the connection is lost during the answer,
+// handle does not repeat its request: the connector delivers the message again.
 func (g *Gateway) handle(ctx context.Context, a *answers, f wire.Frame) error {
 	in, ok := f.(wire.Inbound)
 	if !ok {

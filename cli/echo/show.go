@@ -40,7 +40,7 @@ type answers struct {
 	chats    map[relay.Chat]chat
 }
 
-// repeat answers an event with itself.
+// repeat answers an event with its own text.
 func (a *answers) repeat(ctx context.Context, ev relay.Event) error {
 	return a.sendText(ctx, ev, "echo: "+ev.Text)
 }
@@ -68,7 +68,7 @@ func meta(ev relay.Event) relay.Metadata {
 	return relay.Metadata{ThreadID: ev.Source.ThreadID, Scope: ev.Source.Scope}
 }
 
-// show answers an event, and sees that there are buttons below the answer once.
+// show answers an event. Once, and again after each press, it offers the buttons below the answer.
 func (a *answers) show(ctx context.Context, ev relay.Event) error {
 	at := relay.Chat{Bot: relay.Bot{Platform: ev.Source.Platform}, ID: ev.Source.ChatID}
 	c, chosen := a.chats[at], strings.ToLower(strings.TrimSpace(ev.Text))

@@ -23,7 +23,8 @@ const (
 )
 
 const (
-	// infoFile is the descriptor in which bwrap says who is the cage's first process. It closes that before the program starts.
+	// infoFile is the descriptor to which bwrap writes the id of the cage's first process. Bwrap closes it before the
+	// program starts.
 	infoFile = 3
 	// guardFile is a pipe that ends with the runner.
 	guardFile = 4
@@ -87,7 +88,7 @@ func FindTools(ctx context.Context, c *Config) (Tools, error) {
 
 var versionForm = regexp.MustCompile(`^bubblewrap (\d+)\.(\d+)`)
 
-// recent reports whether that version has all that a cage needs.
+// recent reports whether this version of bwrap has everything that a cage needs.
 func recent(said string) bool {
 	m := versionForm.FindStringSubmatch(said)
 	if m == nil {
@@ -187,7 +188,7 @@ func (h *Handler) views() (all []view) {
 	return all
 }
 
-// sound reports why what h sees must not be shown any more: since the start, somebody may have put a link there.
+// sound reports why the cage must not show a path of h any more: somebody may have put a link there since the start.
 func (c *Config) sound(h *Handler) error {
 	for _, p := range slices.Concat(h.Read, h.Write) {
 		real := resolved(p)
@@ -245,7 +246,8 @@ const signalled, maxSignal = 128, 64
 // maxSaid is how many bytes of a run's stderr are kept.
 const maxSaid = 2 << 10
 
-// capped keeps the first bytes that are written to it. It does not embed a buffer: a copy would read past Write.
+// capped keeps the first bytes that are written to it. It does not embed a bytes.Buffer, because io.Copy would fill that
+// by its ReadFrom, without Write and so without the limit.
 type capped struct {
 	kept []byte
 	most int

@@ -313,7 +313,7 @@ func (j *judge) program(i int, h *Handler) {
 	}
 }
 
-// path is p as an absolute path; a relative one starts from the file's folder.
+// path returns p as an absolute path; a relative p starts from the file's folder.
 func (j *judge) path(p string) string {
 	if filepath.IsAbs(p) {
 		return filepath.Clean(p)
@@ -415,8 +415,8 @@ func (j *judge) circle(way []*Handler) string {
 	return ""
 }
 
-// paths judges what handlers see beside one another. A handler that may write to a folder may put a link there, or
-// another program.
+// paths refuses paths that no handler may see. It also refuses a handler whose program or paths lie where another handler
+// may write: that one could put another program or a link there.
 func (j *judge) paths() {
 	for i, h := range j.cfg.Handlers {
 		if h.Uncaged {

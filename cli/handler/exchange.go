@@ -17,7 +17,7 @@ const (
 
 // errorStep is the step to which the time of a failed call is rounded up, so that the time does not tell whether the
 // peer does not exist or failed quickly. A peer that fails slowly can be recognised, but only by those that may call
-// it. The wait holds up no other run, because none begins.
+// it: for a handler that may not, no run begins, so its call never takes longer than one step.
 const errorStep = 500 * time.Millisecond
 
 // Engine runs handlers for messages, one message at a time.
@@ -234,7 +234,7 @@ func (x *exchange) run(ctx context.Context, h *Handler, stdin []byte, thread str
 }
 
 // call makes a peer of h answer a fragment, and returns the next payload of h: an element for each message of the peer.
-// It is a SystemError if the peer does not exist, is not h's or fails, or if there is no run left for both.
+// It is a SystemError if the peer does not exist, is not h's or fails, or if the limits leave no run for both.
 func (x *exchange) call(ctx context.Context, h *Handler, f fragment, thread string, depth int) (payloads [][]byte) {
 	began := time.Now()
 	peer := x.peer(h, f.root)

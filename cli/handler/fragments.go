@@ -97,7 +97,7 @@ type reading struct {
 	depth int // elements open below the root
 	child string
 	value strings.Builder // the text of child
-	flat  bool            // said cannot be: see fragment
+	flat  bool            // said is nil for one of the reasons at fragment.said
 }
 
 func (r *reading) open(name string) error {

@@ -53,11 +53,11 @@ type Handler struct {
 	Read, Write []string
 	// Network: it shares the machine's network.
 	Network bool
-	// XML: it is given and puts out XML, else text.
+	// XML: it reads and writes XML, else text.
 	XML bool
 	// Payload is the form that a message must have; nil: any.
 	Payload []Field
-	// Agent: it is told its own name, and hears of its misuse.
+	// Agent: it learns its own name, and runs once more to correct an output that does not count.
 	Agent bool
 	// Timeout bounds a run.
 	Timeout time.Duration

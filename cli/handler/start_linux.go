@@ -18,10 +18,11 @@ import (
 // goneWithin is how long the kernel may take to end processes that it was told to kill.
 const goneWithin = 10 * time.Second
 
-// whole runs cmd and waits until it has ended, and with it all that is in its cage, or without a cage in its group. It dies with
-// this process. Of this process's files it gets those that cmd names; bwrap also gets one to write in who is the cage's first.
+// whole runs cmd and waits until it has ended, together with everything in its cage or, without a cage, in its process
+// group. cmd dies with this process. It inherits only the files that cmd names; bwrap also gets a file into which it
+// writes the id of the cage's first process.
 func whole(cmd *exec.Cmd, caged bool) error {
-	// Files that this process inherited are not ours, nor are they for our children.
+	// The files that this process inherited are not for its children.
 	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return err
 	}
@@ -36,9 +37,9 @@ func whole(cmd *exec.Cmd, caged bool) error {
 	}
 	done := make(chan error)
 	go func() {
-		// Keys belong to a thread and its children. The program would have the keys of the user who started this
-		// process, such as the tickets of a login. The thread is never unlocked, so it ends, with its empty session,
-		// after the cage.
+		// Keys belong to a thread and its children. Without an empty session of its own, the program would have the keys
+		// of the user who started this process, such as the tickets of a login. The thread is never unlocked, so it
+		// ends, with that session, after the cage.
 		runtime.LockOSThread()
 		_, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0)
 		if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // nobody may ask for keys here, and no child either

@@ -171,7 +171,7 @@ func (r request) question() string {
 
 func (a *approvals) prompt(id string) string { return ownPrompts + a.nonce + "-" + id }
 
-// add opens a request; one that comes again replaces the former.
+// add opens a request. A request with the id of an open one replaces that one.
 func (a *approvals) add(r approval) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestARequestIsClosedOnce: of a person and a client who answer at the same time one is heard.
+// TestARequestIsClosedOnce: if a person and a client answer at the same time, only one of the answers counts.
 func TestARequestIsClosedOnce(t *testing.T) {
 	var a approvals
 	for range 2000 {

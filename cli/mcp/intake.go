@@ -77,7 +77,7 @@ func (s *Server) rest(ctx context.Context, sp *spool.Spool) {
 		changed := sp.Changed()
 		if n := s.greeted.Load(); n != told {
 			told = n
-			_ = s.client.GoingIdle(s.life) // said again with the next connection
+			_ = s.client.GoingIdle(s.life) // if it fails, it is repeated at the next connection
 		}
 		if sp.Broken() == nil && (sp.Low() || !full && !sp.Full()) {
 			s.o.Log.Info("the spool has room again")

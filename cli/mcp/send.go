@@ -16,7 +16,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// What becomes of a message.
+// The statuses of a message that was to be sent.
 const (
 	statusSent    = "sent"
 	statusQueued  = "queued" // in the connector's outbox

@@ -28,7 +28,7 @@ const (
 // channelTag matches the beginning or the end of the tag that Claude Code puts around text from a channel.
 var channelTag = regexp.MustCompile(`(?i)<(\s*/?\s*channel)`)
 
-// prose returns text of people, with such tags escaped.
+// prose returns people's text with the tags of channels escaped.
 func prose(s string) string { return channelTag.ReplaceAllString(s, "&lt;$1") }
 
 // label returns a name as it may stand in a tag's attribute: one line of printing characters without quotes and
@@ -144,7 +144,7 @@ type quote struct {
 	Own    bool   `json:"own,omitempty"` // the bot's
 }
 
-// said is a line that came before a message.
+// said is an earlier line of the conversation, which comes with a message as its context.
 type said struct {
 	Text string `json:"text"`
 	User string `json:"user,omitempty"`

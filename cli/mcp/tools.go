@@ -79,7 +79,7 @@ func (s *Server) handler(t tool) sdk.ToolHandler {
 	}
 }
 
-// compact is JSON as a model reads it.
+// compact returns v as JSON for a model, without escapes for HTML.
 func compact(v any) (string, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -32,9 +32,9 @@ type stdio struct {
 	// own is called with each notification, before the library sees it; true: it is not the library's.
 	own func(method string, params json.RawMessage) bool
 
-	lines  chan []byte   // nil for one that is too long
+	lines  chan []byte   // nil stands for a line that is too long
 	ended  chan struct{} // closed when the client has nothing more to say
-	ready  chan struct{} // closed when the client has said more than who it is
+	ready  chan struct{} // closed at the client's first request other than initialize, server/discover and ping
 	begun  sync.Once
 	closed chan struct{}
 	close  sync.Once

@@ -45,8 +45,8 @@ func Dialable(addr string) (all []string) {
 	return all
 }
 
-// Proposed is addr for gateways elsewhere: one that means every interface becomes this machine's address in its network,
-// if it has one.
+// Proposed returns addr as gateways on other machines dial it. If its host means every interface, this machine's address
+// in its network takes the host's place, if there is one.
 func Proposed(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if a := Address(); err == nil && Everywhere(host) && a.IsValid() {

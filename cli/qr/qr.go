@@ -27,8 +27,8 @@ func Rows(text string) [][]bool {
 	return rows
 }
 
-// Blocks is text's code for a terminal with light letters on dark ground, two rows a line. Empty: text is too long for
-// a code.
+// Blocks returns text's code for a terminal with light letters on a dark background, two rows to a line. It is empty if
+// text is too long for a code.
 func Blocks(text string) string {
 	rows := Rows(text)
 	var b strings.Builder

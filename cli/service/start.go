@@ -38,7 +38,8 @@ func Start(config string) string {
 	return start(config, Runs(), Packaged() || exists(System), own)
 }
 
-// start is Start where systemd runs, the system has the unit, and the user has that one.
+// start is Start for given facts: whether systemd runs, whether the system has the unit, and the text of the user's own
+// unit.
 func start(config string, runs, system bool, own []byte) string {
 	switch {
 	case !runs:

@@ -27,7 +27,7 @@ import (
 // askWithin bounds a look at a network.
 const askWithin = 15 * time.Second
 
-// newBot is a bot that somebody gives a token of.
+// newBot is a bot for which somebody gives a token.
 type newBot struct {
 	network platforms.Network
 	token   relay.Secret
@@ -349,7 +349,7 @@ func (s *interview) secret(ctx context.Context, network platforms.Network, key p
 	return k, err
 }
 
-// unknown is the error for an answer NAME=… with a name that no setting of the network's bots has.
+// unknown returns an error if the name of an answer NAME=… is not in names: the network's bots have nothing of that name.
 func unknown(flag string, network platforms.Network, given, names []string) error {
 	for _, answer := range given {
 		if name, _, _ := strings.Cut(answer, "="); !slices.Contains(names, name) {
@@ -398,7 +398,7 @@ func (s *interview) settings(ctx context.Context, network platforms.Network) (va
 	return values, nil
 }
 
-// asUsage is err of what a flag says; nil stays nil.
+// asUsage returns err, about the value of a flag, as a UsageError; nil stays nil.
 func asUsage(flag string, err error) error {
 	if err == nil {
 		return nil
@@ -420,7 +420,7 @@ func (s *setup) tokenFile(network platforms.Network, of string) string {
 	return filepath.Join(s.tokenFolder(), string(network.Name)+of+".token")
 }
 
-// The possible results of a look at a bot.
+// verdict is the result of a look at a bot.
 type verdict int
 
 const (
@@ -436,7 +436,7 @@ type looked struct {
 	x   platforms.Examination
 }
 
-// examine asks the network how the bot stands. ok: it can be asked.
+// examine asks the network about the bot. ok is false if the network cannot be asked.
 func (s *interview) examine(ctx context.Context, p *plan, network platforms.Network, o platforms.Options) (x platforms.Examination, ok bool, err error) {
 	one, err := open(network, o)
 	if err != nil {

@@ -53,7 +53,7 @@ func mergeEnv(file string, lines []string) string {
 	return strings.Join(append(all, added...), "\n") + "\n"
 }
 
-// readEnv returns the path to which the .env file's link leads, and the content; a missing file is empty.
+// readEnv returns the .env file's path, with links resolved, and its content; a missing file is empty.
 func readEnv(path string) (to string, content []byte, err error) {
 	if at, err := filepath.EvalSymlinks(path); err == nil {
 		path = at
@@ -103,7 +103,7 @@ func envBots(path string) (names []string, err error) {
 	return names, err
 }
 
-// writableEnv reports why writeEnv would fail, as far as that can be known before.
+// writableEnv reports why writeEnv would fail, if that shows in advance.
 func writableEnv(path string) error {
 	path, _, err := readEnv(path)
 	if err == nil {
@@ -134,7 +134,8 @@ func writeEnv(path string, lines []string) error {
 	return nil
 }
 
-// replace writes a file in one step, as mode, for the owner of what was there or of the folder, which is made.
+// replace writes a file in one step, with that mode, and makes its folder. If root runs it, the file belongs to the owner
+// of the former file or else of the folder.
 func replace(path string, content []byte, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -144,7 +145,7 @@ func replace(path string, content []byte, mode os.FileMode) error {
 	}))
 }
 
-// create is replace for a file that must not be there: fs.ErrExist.
+// create is replace for a new file. It returns fs.ErrExist if the file exists.
 func create(path string, content []byte, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -152,7 +153,7 @@ func create(path string, content []byte, mode os.FileMode) error {
 	return refused(path, files.Create(path, "."+filepath.Base(path)+".new-*", fill(path, content, mode)))
 }
 
-// refused is err in words, when it is that this user may not write there.
+// refused returns an error in words if err means that this user may not write there; otherwise it returns err.
 func refused(path string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("this user may not create files in %s", filepath.Dir(path))

@@ -237,7 +237,7 @@ func (s *interview) envFile(ctx context.Context, p *plan) (string, error) {
 	return file, err
 }
 
-// dialled waits until the gateway is connected. dialled is false where nobody waits.
+// dialled waits until the gateway is connected. It returns false if nobody waits for that.
 func (s *installation) dialled(ctx context.Context, name string) (bool, error) {
 	if s.lines == nil && s.Wait == 0 {
 		s.say("Next: hermes-connector link %s%s", name, s.flagConfig())
@@ -260,7 +260,7 @@ func (s *installation) dialled(ctx context.Context, name string) (bool, error) {
 	return true, nil
 }
 
-// late is err, in the words of what did not come.
+// late returns the error of a wait. If its time was over, what says what did not happen.
 func (s *setup) late(err error, what string) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errors.New(what + " in time; hermes-connector status shows what works")

@@ -155,7 +155,7 @@ func (s *setup) hosts(cfg *config.Config, id relay.Bot) bool {
 	return false
 }
 
-// stopped is err, or that the person ended a wait.
+// stopped returns errStopped if the person ended a wait, and otherwise err.
 func (s *setup) stopped(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return errStopped

@@ -143,7 +143,7 @@ func (s *interview) lan(ctx context.Context) ([]setting, error) {
 		address, err := s.publicURL(ctx, "The address that it prints (https://MACHINE.TAILNET.ts.net):")
 		return s.behind(address), err
 	}
-	def := "" // it may have none
+	def := "" // this machine may have no address
 	if ours := netaddr.Address(); ours.IsValid() {
 		def = ours.String()
 	}
@@ -209,7 +209,8 @@ func (s *interview) certificate(ctx context.Context, listen setting, address str
 	return []setting{listen, {key: "public_url", value: text(at)}, {"tls", "key_file", text(key)}, {"tls", "cert_file", text(cert)}}, err
 }
 
-// fits is nil when the server can serve https with the files, and, where a host is given, when the certificate names it.
+// fits returns an error if the server cannot serve https with the files, or if the certificate is not for host; an empty
+// host is not checked.
 func fits(cert, key, host string) error {
 	setting, leaf, err := config.TLS{CertFile: cert, KeyFile: key}.Certificate()
 	switch {

@@ -67,12 +67,12 @@ func (d systemd) plan(tokens string, haveUser, haveData, packaged bool) (unit st
 			"useradd", "--system", "--user-group", "--no-create-home", "--home-dir", systemData, "--shell", "/usr/sbin/nologin", systemUser,
 		})
 	}
-	if !haveData { // one that is there systemd gives to the user, with all in it: the unit's StateDirectory
+	if !haveData { // systemd gives an existing folder to the user, with all in it, because the unit names it as StateDirectory
 		commands = append(commands, []string{"install", "-d", "-m", "0700", "-o", systemUser, "-g", systemUser, systemData})
 	}
 	commands = append(commands,
 		[]string{"chmod", "0755", service.Config},                      // only the folder of tokens contains secrets
-		[]string{"chown", "-R", systemUser + ":" + systemUser, tokens}, // not its group's, which may give commands
+		[]string{"chown", "-R", systemUser + ":" + systemUser, tokens}, // the next command keeps the group out, whose members may only give commands
 		[]string{"chmod", "-R", "u=rwX,go=", tokens},
 	)
 	if !packaged {

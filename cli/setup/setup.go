@@ -51,7 +51,7 @@ type Flags struct {
 	Web               string // who may open the web pages: here, lan or no
 	Start             string // how the server is to run: here, service or no
 	Gateway, EnvFile  string
-	Wait              time.Duration // how long the gateway and its person are waited for where nobody can be asked
+	Wait              time.Duration // how long to wait for the gateway and its person if nobody can be asked
 	Yes               bool
 }
 

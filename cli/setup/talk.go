@@ -13,13 +13,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 )
 
-// UsageError is an answer that makes no sense, or one that is missing where nobody can be asked.
+// UsageError is the error of an answer that makes no sense, or that is missing while nobody can be asked.
 type UsageError struct{ error }
 
 var (
 	// errStopped: the person ended the conversation.
 	errStopped = errors.New("stopped; hermes-connector setup continues where it left off")
-	// errBack: the person wants the question before; the questions are to be asked anew from the first one.
+	// errBack: the person wants the previous question. All questions are then asked again from the first one.
 	errBack = errors.New("back")
 )
 
@@ -32,9 +32,9 @@ type talk struct {
 	lines <-chan string                    // typed lines; nil: nobody can be asked
 	shows func(may func(line string) bool) // shows typed text; see Options.Show
 	clear bool                             // each question begins a screen
-	yes   bool                             // the default is the answer to whatever has one
+	yes   bool                             // the default answers each question that has one
 
-	notes   strings.Builder // said, and not shown yet
+	notes   strings.Builder // lines for the person that are not shown yet
 	answers []string        // that were typed, to the questions so far
 	taken   int             // how many of them were used since the first question was asked again
 }
@@ -44,7 +44,7 @@ func (t *talk) say(format string, args ...any) {
 	t.notes.WriteString(terminal.Sprintf(format+"\n", args...)) // names come from networks
 }
 
-// show prints the conversation.
+// show prints the notes that the person has not seen yet.
 func (t *talk) show() {
 	_, _ = io.WriteString(t.out, t.notes.String()) // a terminal that went away ends the conversation by its input
 	t.notes.Reset()
@@ -136,7 +136,7 @@ func (t *talk) put(q question) {
 	t.show()
 }
 
-// prompt says what Enter takes.
+// prompt prints the prompt, with the answer that Enter gives.
 func (t *talk) prompt(q question) {
 	def := q.def
 	if i := slices.Index(q.keys(), q.def); i >= 0 {

@@ -143,7 +143,7 @@ func byHand(file []byte, lines []setting, gone []string, bot []setting) string {
 	return strings.TrimLeft(b.String(), "\n")
 }
 
-// text is s as a TOML string.
+// text returns s as a TOML string.
 func text(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')

@@ -86,8 +86,8 @@ type editor struct {
 	escape byte // the beginning of an escape sequence, such as that of an arrow key; 0: none
 }
 
-// typed takes typed or pasted keys. Of keys that arrive together it shows only the result. end: this was the end of the
-// input.
+// typed takes typed or pasted keys. Keys that arrive together are shown only if the whole line that they make may be
+// seen. end: this was the end of the input.
 func (e *editor) typed(keys []byte) (lines []string, end bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

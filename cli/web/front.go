@@ -23,7 +23,7 @@ type front struct {
 	secure bool   // o.URL is https
 }
 
-// before is h behind that judgement.
+// before returns a handler that checks a request and passes it to h.
 func (f front) before(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		now, conn := time.Now(), http.NewResponseController(w)
@@ -86,7 +86,8 @@ func (f front) foreign(r *http.Request) bool {
 	return strings.HasPrefix(strings.ToLower(r.Header.Get("Origin")), "https:") && r.TLS == nil && !(f.secure && strings.EqualFold(Hostname(r.Host), f.host)) && !f.o.TrustedProxies.Trust(peer.Addr())
 }
 
-// Hostname returns the host of a Host header without its port; empty if the header has no valid host.
+// Hostname returns the host of a Host header in lower case, without its port, brackets and final dot. It is empty if the
+// header has no host.
 func Hostname(header string) string {
 	host, _, err := net.SplitHostPort(header)
 	if err != nil {

@@ -46,8 +46,8 @@ func (l *logins) guard(h http.Handler) http.Handler {
 // next, and then the proxy decides anew.
 const askAgain = time.Hour
 
-// renew prolongs a session to the length of a new one. It does so once a day at most, or once the session is in the
-// second half of its time.
+// renew prolongs a session to the length of a new one. It does so at most once a day, and a session of less than two
+// days not before half of its time is over.
 func (l *logins) renew(w http.ResponseWriter, r *http.Request, token string, until time.Time) {
 	longer := l.o.Now().Add(l.o.Login)
 	if longer.Sub(until) < min(24*time.Hour, l.o.Login/2) {

@@ -45,7 +45,7 @@ func lettersOf(i manage.InstanceStatus, reasons map[store.DeadReason]int) findin
 		manage.Counted(i.Dead, "message was given up", "messages were given up")+": "+strings.Join(said, ", "), strings.Join(help, "; "))
 }
 
-// nearlyFull is from how many percent of its room on a buffer is said to fill up.
+// nearlyFull is the percentage of its room from which a buffer is reported to fill up.
 const nearlyFull = 80
 
 // ofRoom returns the finding that the room for an instance's waiting messages is nearly used up. end is the command

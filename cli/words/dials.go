@@ -37,7 +37,7 @@ func ofDials(g manage.SeenGateway) (out finding.List) {
 	return out
 }
 
-// ofRotation is that gateway g has not used its new secret yet.
+// ofRotation returns the finding that gateway g has not used its new secret yet.
 func ofRotation(g manage.SeenGateway, now time.Time) (out finding.List) {
 	until := token.OldUntil(g.Gateway, now)
 	if until.IsZero() || g.LastSeenAt.IsZero() {

@@ -163,7 +163,7 @@ func ofGateway(st *manage.Status, g manage.SeenGateway, now time.Time) (out find
 	return out
 }
 
-// names are bots as people read them.
+// names returns a list of bots for people.
 func names(bots []relay.Bot) string {
 	all := make([]string, len(bots))
 	for i, b := range bots {

@@ -45,10 +45,10 @@ func Line(op *ops.Row, args ...string) string {
 	return strings.Join(line, " ")
 }
 
-// quoted is Line among words.
+// quoted returns Line in backticks, for a command within a sentence.
 func quoted(op *ops.Row, args ...string) string { return "`" + Line(op, args...) + "`" }
 
-// shellWord is w as a shell takes it for one word.
+// shellWord returns w, quoted if a shell would not read it as one word.
 func shellWord(w string) string {
 	plain := func(r rune) bool {
 		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_.:/+@,=", r)

@@ -102,7 +102,7 @@ func (p *Bot) Delete(ctx context.Context, a relay.Delete) (relay.Result, error) 
 }
 
 // reactWait is how long a reaction waits for its turn and for its bucket, which lets one pass every quarter of a
-// second. A reaction is only an ornament.
+// second. A reaction is cosmetic.
 const reactWait = 2 * time.Second
 
 // React implements platforms.Reacter. Removing a reaction that is not there succeeds.

@@ -90,7 +90,7 @@ func (m *messageData) quoted() *messageData {
 	return m.Referenced
 }
 
-// filesOf are m's own files. The message at has them.
+// filesOf returns m's own files. They are in the message at.
 func (n normaliser) filesOf(m *messageData, at fileRef) (out []relay.Attachment) {
 	voice := m.Flags&int64(discordgo.MessageFlagsIsVoiceMessage) != 0
 	for i := range m.Attachments {

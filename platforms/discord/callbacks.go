@@ -25,9 +25,9 @@ type callback struct {
 	Data any                               `json:"data,omitempty"`
 }
 
-// acknowledge tells Discord that the interaction arrived: for a command or a form the person sees that the bot
-// is thinking, for a press nothing. If the connection breaks it tries once more. What becomes no event gets its
-// final answer.
+// acknowledge tells Discord that the interaction arrived: for a command or a form the person then sees that the bot is
+// thinking, for a press nothing. If the connection breaks, it tries once more. An interaction that becomes no event
+// gets its final answer.
 func (h *hooks) acknowledge(ctx context.Context, i *interaction) error {
 	ctx, cancel := context.WithTimeout(ctx, ackBudget)
 	defer cancel()

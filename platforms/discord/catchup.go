@@ -161,8 +161,8 @@ type listed struct {
 	Last json.RawMessage `json:"last_message_id"` // null: there is none
 }
 
-// survey lists the channels and threads of a guild: it adds threads of known chats, or everything if all of the
-// guild counts, and takes out chats in which nothing new was written.
+// survey lists the channels and threads of a guild. It adds to chats the threads of known chats, or everything if all
+// of the guild counts, and removes chats without new messages.
 func (f *feeder) survey(ctx context.Context, scope relay.ScopeID, all bool, from guilds.ID, chats map[relay.ChatID]relay.ScopeID) error {
 	var channels []listed
 	if err := f.fetch(ctx, discordgo.EndpointGuildChannels(string(scope)), &channels); err != nil {
@@ -288,7 +288,8 @@ func (f *feeder) unknown(ctx context.Context, chat relay.ChatID, page []missedMe
 	return out, nil
 }
 
-// fetch makes a GET. If the bot may not see something, or it is gone, the answer counts as empty.
+// fetch makes a GET. The refusals 400, 403 and 404 count as an empty answer: the bot may not see the thing, or it is
+// gone.
 func (f *feeder) fetch(ctx context.Context, endpoint string, out any) error {
 	err := f.rest.Do(ctx, http.MethodGet, endpoint, nil, out)
 	if answered(err, http.StatusForbidden, http.StatusNotFound, http.StatusBadRequest) {

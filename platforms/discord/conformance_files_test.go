@@ -17,7 +17,7 @@ var (
 	_ platformtest.FileShower = (*harness)(nil)
 )
 
-// peopleFiles is where the files of people's messages are, at the fake's own address.
+// peopleFiles serves the files of people's messages, at the fake's own address.
 type peopleFiles struct {
 	mu    sync.Mutex // guards files
 	files map[string][]byte

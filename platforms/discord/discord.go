@@ -2,8 +2,8 @@
 // gateway), and carries out actions over REST (package rest). discordgo provides constants, endpoints and the types of
 // requests.
 //
-// It does not decide who may see or do what, and stores nothing itself. It streams files and never has a whole file in
-// memory.
+// It does not decide who may see or do what, and stores nothing on disk itself. It streams files and never has a whole
+// file in memory.
 //
 // Invariants, besides those of package platforms:
 //
@@ -109,9 +109,9 @@ type Bot struct {
 	*guilds.Guilds // who sees and who manages what
 	*writer        // sends messages
 	*hooks         // answers interactions
-	*threads       // those that it makes
+	*threads       // makes threads, and knows which it made
 
-	examine.Examiner // how it stands there
+	examine.Examiner // asks Discord about the bot
 
 	holding *holding
 }

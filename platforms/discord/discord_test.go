@@ -20,7 +20,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/testdata/long"
 )
 
-// conforms runs the suite over sockets in the long form, and else in memory, where the bot's rates cost no time.
+// conforms runs the suite over sockets in the long form, otherwise in memory, where the bot's rates cost no time.
 var conforms = long.Pick(platformtest.RunInBubbles, platformtest.Run)
 
 func TestConformance(t *testing.T) {

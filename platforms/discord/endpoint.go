@@ -51,7 +51,7 @@ func publicKey(v string) (ed25519.PublicKey, error) {
 // checkAddress reports why Discord could not call the bot, which has a public key.
 func checkAddress(o platforms.Options) error {
 	switch {
-	case o.APIBase != "": // a test server's API may call any address
+	case o.APIBase != "": // the operator's own API server may call any address
 	case o.PublicURL == "":
 		return errors.New("public_url is missing: with public_key Discord calls it")
 	case !strings.HasPrefix(o.PublicURL, "https://"):
@@ -122,7 +122,7 @@ func signed(key ed25519.PublicKey, sign, seconds string, body []byte) bool {
 	return len(key) == ed25519.PublicKeySize && ed25519.Verify(key, slices.Concat([]byte(seconds), body), raw)
 }
 
-// inBody is c as the answer to an HTTP request.
+// inBody returns c as the answer to an HTTP request.
 func inBody(c callback) platforms.HookAnswer {
 	body, _ := json.Marshal(c) // of strings and numbers: cannot fail
 	return inbox.OK("application/json", string(body))

@@ -36,7 +36,7 @@ func refusal(status, code int, words string) *relay.ActionError {
 	return relay.Refused(out, nil)
 }
 
-// explained is err as a gateway may read it.
+// explained turns err into an error that a gateway may read.
 func explained(err error) *relay.ActionError {
 	return httpcall.Explain(err, "Discord", func(f *httpcall.Fault) *relay.ActionError {
 		return refusal(f.Status, f.Code, f.Message)
@@ -49,7 +49,7 @@ func refusedWith(err error, codes ...int) bool {
 	return f.Sent == httpcall.Refused && slices.Contains(codes, f.Code)
 }
 
-// answered reports whether Discord refused the request with one of HTTP's statuses.
+// answered reports whether Discord refused the request with one of the HTTP statuses.
 func answered(err error, statuses ...int) bool {
 	return slices.ContainsFunc(statuses, httpcall.FaultOf(err).Refused)
 }

@@ -344,7 +344,7 @@ func (q *queue) take(n int) []item {
 	return taken
 }
 
-// changedLocked wakes those who wait. q.mu must be held.
+// changedLocked wakes everybody who waits for a change. q.mu must be held.
 func (q *queue) changedLocked() {
 	close(q.changed)
 	q.changed = make(chan struct{})

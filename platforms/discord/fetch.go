@@ -55,13 +55,13 @@ func tooLargeFile() error {
 	return &platforms.MediaError{State: relay.MediaTooLarge, Why: platforms.WhyTooLarge}
 }
 
-// files fetches files from Discord's file servers, which need no token.
+// files fetches files from Discord's file servers, and does not show them the token.
 type files struct {
 	cdn  string // keyCDN, without a trailing slash; empty: only Discord's
 	http *http.Client
 }
 
-// newFiles is for a bot whose other requests use rt; nil: the default transport.
+// newFiles makes the files of a bot whose other requests use rt; nil: files get a transport of their own.
 func newFiles(cdn string, rt http.RoundTripper) *files {
 	f := &files{cdn: strings.TrimRight(cdn, "/")}
 	if rt == nil {
@@ -164,7 +164,7 @@ func (p *Bot) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser
 	return body, settled(err)
 }
 
-// settled is err, by which a file that is not there is gone for good.
+// settled returns err; if the file is not there, the error says that it is gone for good.
 func settled(err error) error {
 	if errors.Is(err, errNotThere) {
 		return goneFile(err)

@@ -24,7 +24,7 @@ func interactionsKey() platforms.Key {
 	}
 }
 
-// forward returns the request that the interaction's event goes to gateways as.
+// forward returns the interaction's event in the form in which it goes to gateways: as a request of Discord's.
 func (n normaliser) forward(i *interaction, ev *relay.Event, c *platforms.Capability) relay.Forward {
 	return relay.Forward{
 		Event: *ev, Method: "POST", Path: platforms.HookPath(n.bot),
@@ -43,8 +43,8 @@ type shape struct {
 // scalarShape is the shape of a string, a number, true, false or null.
 var scalarShape = &shape{}
 
-// allowed is the part of an interaction that may leave: what all versions of the gateway read. It lists what stays, so
-// that nothing Discord may add ever leaves.
+// allowed is the part of an interaction that may leave: everything that a gateway of any version reads. It lists what
+// stays, so that nothing Discord may add ever leaves.
 var allowed = func() *shape {
 	object := func(scalars ...string) *shape {
 		s := &shape{members: make(map[string]*shape)}
@@ -139,7 +139,7 @@ func (s *shape) of(v any, cut string) (out any, ok bool) {
 	return v, s == scalarShape
 }
 
-// without is s without the token.
+// without returns s without the token.
 func without(s, token string) string {
 	for token != "" && strings.Contains(s, token) { // cutting may make another one
 		s = strings.ReplaceAll(s, token, "")

@@ -41,8 +41,8 @@ func (p *Bot) History(ctx context.Context, ev relay.Event, n int) ([]relay.Conte
 	return lines, whole || began, nil
 }
 
-// history returns at most the given number of people's lines from a page, which has the newest first, back to the bot's
-// own last message; the oldest line comes first. whole: no more lines exist, or the number is reached.
+// history returns at most so many lines of people from a page, which has the newest first, back to the bot's own last
+// message; the oldest line comes first. whole: no more such lines exist, or the number is reached.
 func (n normaliser) history(page []messageData, most int) (lines []relay.ContextLine, whole bool) {
 	defer func() { slices.Reverse(lines) }()
 	for i := range page {

@@ -102,7 +102,7 @@ func (h *holding) givenUp(i item) bool {
 	return i.held != nil && i.held.gone
 }
 
-// prune takes out of b the events among items that were given up.
+// prune removes from b the events of those items that were given up.
 func (h *holding) prune(b *platforms.Batch, items []item) {
 	for _, i := range items {
 		if i.press == nil || !h.givenUp(i) {

@@ -35,7 +35,7 @@ type spot struct {
 	parent  guilds.Channel
 }
 
-// author is who did something.
+// author is the person who caused an event.
 type author struct {
 	user guilds.User
 	nick string
@@ -60,7 +60,7 @@ func (n normaliser) written(m *messageData) (bool, error) {
 	return said || answer && m.Author != nil && m.Author.ID == n.me, nil
 }
 
-// fromMessage returns the event of m, written at the spot; nil if it is none.
+// fromMessage returns the event of m, written at the spot; nil if m is not an event.
 func (n normaliser) fromMessage(m *messageData, at spot) *relay.Event {
 	if at.channel.Kind == discordgo.ChannelTypeGroupDM || at.echo(m.ID) {
 		return nil
@@ -125,9 +125,9 @@ func (n normaliser) event(id guilds.ID, at spot, who author) relay.Event {
 	return ev
 }
 
-// echo reports whether a message repeats the one its thread began with: then it has the thread's id. So has a
-// post's first message, which repeats nothing. While the parent is unknown it is no echo: twice is better than
-// never.
+// echo reports whether a message only repeats the one with which its thread began; such a message has the thread's id.
+// A post's first message has it as well, but repeats nothing. While the parent is unknown echo returns false: twice is
+// better than never.
 func (at spot) echo(message guilds.ID) bool {
 	return at.channel.IsThread() && message == at.channel.ID && at.parent.ID != 0 && !at.parent.HoldsPosts()
 }
@@ -151,7 +151,7 @@ func (at spot) name() string {
 	return name
 }
 
-// quote returns the message to which m replies; nil if it is gone.
+// quote returns m as the message to which an event replies; nil if m is nil, because that message is gone.
 func (n normaliser) quote(m *messageData) *relay.Quote {
 	if m == nil {
 		return nil
@@ -170,7 +170,8 @@ func (n normaliser) withoutMention(text string) string {
 	return strings.TrimSpace(strings.NewReplacer("<@"+id+">", "", "<@!"+id+">", "").Replace(text))
 }
 
-// eventID tells the events of a bot apart: a thread and the message it began with share an id.
+// eventID returns the id of a message's event. It contains the channel, because a thread and the message with which it
+// began share an id.
 func eventID(channel, message string) relay.EventID { return relay.EventID(channel + ":" + message) }
 
 // MessageEvent implements platforms.MessageEventer.
@@ -178,7 +179,7 @@ func (p *Bot) MessageEvent(chat relay.ChatID, message relay.MessageID) relay.Eve
 	return eventID(string(chat), string(message))
 }
 
-// noText stands where nothing was said, as in the gateway's own adapter.
+// noText is the text of a message without text, as in the gateway's own adapter.
 const noText = "(The user sent a message with no text content)"
 
 // text returns the text of m: its own words, else those of the messages forwarded with it.

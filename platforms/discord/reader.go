@@ -117,8 +117,8 @@ func (r *reader) spot(ctx context.Context, hint guilds.Channel, sure, sureParent
 	return at, nil
 }
 
-// waitFor reports whether a failed look-up for an event in channel id is worth another try: not when Discord's
-// answer was no, nor after patience with that channel.
+// waitFor reports whether a failed look-up for an event in channel id is worth another try. It is not if Discord's
+// answer was no, or if events of that channel have waited for patience.
 func (r *reader) waitFor(id guilds.ID, err error) bool {
 	if !errors.Is(err, guilds.ErrUnknownYet) {
 		return false

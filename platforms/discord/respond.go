@@ -125,12 +125,12 @@ func (h *hooks) rework(ctx context.Context, c platforms.Capability, r request) e
 	return nil
 }
 
-// hook returns the web hook through which a capability is wielded.
+// hook returns the address of the web hook through which a capability is wielded.
 func (h *hooks) hook(c platforms.Capability) string {
 	return discordgo.EndpointWebhookToken(h.memory.application(h.bot), url.PathEscape(c.Token.RevealString()))
 }
 
-// original returns the first answer to an interaction.
+// original returns the address of the first answer to an interaction.
 func (h *hooks) original(c platforms.Capability) string { return h.hook(c) + "/messages/@original" }
 
 // answerable waits for the end of the call-back that makes c's token known to Discord.

@@ -66,8 +66,8 @@ type message struct {
 	EnforceNonce bool   `json:"enforce_nonce,omitempty"`
 }
 
-// message is content as every request says it, whatever else stands with it: whom it may ping, and that Discord fetches
-// nothing that it may not.
+// message returns the part of a message that every request with content has: the content, whom it may ping, and, unless
+// previews are allowed for its links, that Discord fetches none of them.
 func (w *writer) message(content string) message {
 	m := message{Content: content, Mentions: w.mentions()}
 	if content != "" && !w.previews.Allow(content) { // a voice message has no text, and has flags of its own
@@ -169,13 +169,13 @@ func referTo(m relay.MessageID) *discordgo.MessageReference {
 	return &discordgo.MessageReference{MessageID: string(m), FailIfNotExists: &failIfNotExists}
 }
 
-// remembers is for how long Discord certainly knows a nonce: "the past few minutes", it says.
+// remembers is how long Discord certainly knows a nonce. Its documentation says "the past few minutes".
 const remembers = 2 * time.Minute
 
 // Remembers implements platforms.Rememberer.
 func (p *Bot) Remembers() time.Duration { return remembers }
 
-// fileAlone is the part that a file is, for its nonce.
+// fileAlone stands for the number of a part in the nonce of a file.
 const fileAlone = -1
 
 // nonce returns the nonce of a part. It is unique; but under a name from platforms.Once it is the same each time.

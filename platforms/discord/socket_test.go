@@ -26,7 +26,7 @@ func simulated(t *testing.T, body func(t *testing.T, f *fakeDiscord, open func()
 	})
 }
 
-// afterEpoch has a bubble's time be one in which Discord has ids: they begin in 2015, a bubble in 2000.
+// afterEpoch moves a bubble's clock to a time at which Discord has ids: they begin in 2015, a bubble in 2000.
 func afterEpoch() { time.Sleep(time.Until(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC))) }
 
 // TestFaults: whatever the first connections do, the bot comes through, in bounded time, and loses

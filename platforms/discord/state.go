@@ -17,7 +17,7 @@ import (
 // state is what a restart needs in order to continue. It is one blob, stored as the cursor of the batch to which it
 // belongs.
 type state struct {
-	Base    string          `json:"base,omitempty"` // the API all of this is true of
+	Base    string          `json:"base,omitempty"` // the API to which all of this belongs
 	Session gateway.Session `json:"session,omitzero"`
 	// Seen is the newest message dealt with; 0: none yet. Gap, unless 0, is the newest message before an interruption
 	// whose messages have not all been fetched.

@@ -103,7 +103,7 @@ func (th *threads) CreateThread(ctx context.Context, a relay.ThreadCreate) (rela
 	return res, nil
 }
 
-// threadName is name as Discord takes it.
+// threadName returns name in the form that Discord accepts.
 func threadName(name string) string {
 	runes := []rune(strings.Join(strings.Fields(dialect.Clean(name)), " "))
 	return strings.TrimSpace(string(runes[:min(len(runes), maxThreadName)]))

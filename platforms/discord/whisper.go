@@ -25,7 +25,7 @@ type aside struct {
 	words string
 }
 
-// refused is platforms.Batch.Refused of a batch that brought those capabilities: presses are answered through them.
+// refused returns the platforms.Batch.Refused of a batch with those capabilities, through which presses are answered.
 func (h *hooks) refused(all []platforms.Capability) func(relay.EventID, string) {
 	if len(all) == 0 {
 		return nil
@@ -57,7 +57,7 @@ func (h *hooks) whispering(ctx context.Context) {
 	}
 }
 
-// whisper sends a follow-up that only the person sees. Sent twice it would be read twice, so that it is not repeated.
+// whisper sends a follow-up that only the person sees. It is not repeated, because the person would read it twice.
 func (h *hooks) whisper(ctx context.Context, a aside) error {
 	ctx, cancel := context.WithTimeout(ctx, whisperTime)
 	defer cancel()

@@ -7,7 +7,7 @@ type Bounded struct {
 	io.ReadCloser
 	Left    int64             // bytes that it may still have
 	Larger  error             // what Read returns beyond them
-	Private func(error) error // makes of an error of Read one that tells no address and no credential
+	Private func(error) error // turns an error of Read into one that contains no address and no credential
 	Done    func()            // called by Close, when the reading is over; nil: nothing is called
 }
 

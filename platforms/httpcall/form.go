@@ -111,10 +111,10 @@ func (u *upload) request(ctx context.Context, url, contentType string) (*http.Re
 	return req, nil
 }
 
-// headerSafe takes out of a file's name what servers read differently: some know no escapes.
+// headerSafe replaces the characters in a file's name that servers read differently: some do not know escapes.
 var headerSafe = strings.NewReplacer(`"`, "'", `\`, "_", "\r", "_", "\n", "_", "\x00", "_")
 
-// upload is what all bodies of one request share.
+// upload is the state that all bodies of one request share.
 type upload struct {
 	// Set once.
 	file       func() io.Reader // from its beginning
@@ -152,7 +152,7 @@ type formBody struct {
 
 const formPiece = 64 << 10
 
-// What a body says of itself. A file's own errors may name its path.
+// Errors of a body. A file's own errors are not used, because they may name its path.
 var (
 	errFormOver = errors.New("the form is sent no more")
 	errFormFile = errors.New("the file cannot be read")

@@ -114,7 +114,7 @@ func (c *Client) Do(req *http.Request, what string, secrets ...string) (Answer, 
 	return a, f
 }
 
-// WithoutURL is the error of a request without the URL, which may hold a secret.
+// WithoutURL returns the error of a request without the URL, which may hold a secret.
 func WithoutURL(err error) error {
 	if ue, ok := errors.AsType[*url.Error](err); ok {
 		return ue.Err

@@ -32,8 +32,8 @@ func Unstored() platforms.HookAnswer {
 	}
 }
 
-// Stale checks a signed time, in seconds since 1970. If it is too far from now, or not a number, ok is false and a is
-// the answer.
+// Stale checks a signed time, in seconds since 1970. If it is too far from now, or is not made of digits only, ok is
+// false and a is the answer.
 func Stale(seconds string, now time.Time) (at time.Time, a platforms.HookAnswer, ok bool) {
 	n, err := strconv.ParseUint(seconds, 10, 40) // it takes no sign
 	if err != nil {

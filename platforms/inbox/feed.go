@@ -57,19 +57,19 @@ type piece struct {
 	done  chan error // capacity 1
 }
 
-// NewFeed makes a feed. Its events wait for Run.
+// NewFeed makes a feed. Batches that it takes wait for Run.
 func NewFeed() *Feed {
 	return &Feed{queue: make(chan *piece, maxWaiting), ended: make(chan struct{})}
 }
 
-// Take hands b in, which has no Cursor, and waits for the disk, no longer than wait. Errors: ErrBusy, ErrLate, ErrEnded, ctx's cause, or
-// why the store refused it.
+// Take hands in b, which has no Cursor, and waits for the disk, no longer than wait. Errors: ErrBusy, ErrLate,
+// ErrEnded, ctx's cause, or why the store refused b.
 func (f *Feed) Take(ctx context.Context, b platforms.Batch, wait time.Duration) error {
 	return f.take(ctx, &piece{batch: b}, wait)
 }
 
-// TakeNew is Take, and reports whether all events of b had been stored before, so that nothing was done. Dropped events
-// leave no trace.
+// TakeNew is Take, and reports whether all events of b had been stored before, so that nothing was done. Events that
+// were dropped before do not count as stored.
 func (f *Feed) TakeNew(ctx context.Context, b platforms.Batch, wait time.Duration) (known bool, err error) {
 	p := &piece{batch: b, asks: true}
 	err = f.take(ctx, p, wait)

@@ -12,7 +12,7 @@ import (
 // chat, and the network need not be asked about it.
 type People struct {
 	Platform relay.PlatformID
-	// With tells who a chat is with; ok is false if it is no chat of this bot.
+	// With returns the person of a chat; ok is false if it is not a chat of this bot.
 	With func(relay.ChatID) (relay.UserID, bool)
 }
 

@@ -14,10 +14,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Watch asks a network from time to time whether it still accepts a bot's credential: one that only calls does not say.
+// Watch asks a network from time to time whether it still accepts a bot's credential. A network that only calls the bot
+// does not report that.
 type Watch struct {
-	// First is the pause after the first look that failed, one second if it is not set before Run; Every is that after one that
-	// did not fail, ten minutes.
+	// First is the pause after the first failed look, one second unless it is set before Run; Every is the pause after
+	// a successful one, ten minutes.
 	First, Every time.Duration
 
 	status  *status.Tracker
@@ -41,8 +42,8 @@ func (w *Watch) Doubt() {
 	}
 }
 
-// Run runs the functions beside, and looks. It returns ErrBadCredentials, or nil when ctx ended, after all of them have
-// returned.
+// Run runs the functions beside, and looks from time to time. It returns ErrBadCredentials, or nil when ctx ended,
+// after all of them have returned.
 func (w *Watch) Run(ctx context.Context, beside ...func(context.Context)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup

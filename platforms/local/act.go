@@ -170,7 +170,7 @@ type more struct {
 	content []byte // of the file
 }
 
-// do carries a out, or fails the way the network or ctx want it.
+// do carries a out, or fails as the network or ctx demands.
 func (b *bot) do(ctx context.Context, a Act, with more) (relay.Result, error) {
 	n := b.net
 	n.mu.Lock()
@@ -237,7 +237,7 @@ func (n *network) actLocked(a Act, with more) (res relay.Result) {
 	return res
 }
 
-// amendLocked changes the room as a says, which posts nothing. n.mu must be held.
+// amendLocked changes the room by the action a, which posts no message. n.mu must be held.
 func (n *network) amendLocked(a Act) {
 	if a.Op == relay.OpTyping {
 		in := n.roomLocked(a.Chat)

@@ -108,7 +108,7 @@ func (p *Loopback) CanSee(_ context.Context, place relay.Place, user relay.UserI
 	return p.net.members[place.Chat][user], nil
 }
 
-// Locate reads off a chat's id where it stands.
+// Locate returns the place of a chat, which its id names.
 func (p *Loopback) Locate(_ context.Context, chat relay.ChatID) (relay.Place, error) {
 	if chat == "" {
 		return relay.Place{}, errors.New("locate: no chat is named")

@@ -55,7 +55,7 @@ type Network struct {
 	acts       []Act
 	failing    []error
 	fetchFails []error // for fetches of files
-	rejected   bool    // the bot
+	rejected   bool    // the network rejects the bot
 }
 
 // NewNetwork makes a network without people.
@@ -159,7 +159,7 @@ func (n *Network) Leave(chat relay.ChatID, user relay.UserID) {
 	delete(n.members[chat], user)
 }
 
-// Act waits for the i-th thing the bot did, counted from 0.
+// Act waits for the bot's i-th action, counted from 0, and returns it.
 func (n *Network) Act(ctx context.Context, i int) (Act, error) {
 	for {
 		n.mu.Lock()
@@ -207,7 +207,7 @@ func (n *Network) Revoke() {
 	n.wakeLocked()
 }
 
-// attachLocked makes m's files the event's. n.mu must be held.
+// attachLocked attaches files to ev. n.mu must be held.
 func (n *Network) attachLocked(ev *relay.Event, files []File) {
 	for i, f := range files[:min(len(files), relay.MaxAttachments)] {
 		a := relay.Attachment{Ref: f.Ref, Kind: cmp.Or(f.Kind, relay.TypeDocument), Name: f.Name, Size: int64(len(f.Content)), Caption: f.Caption}
@@ -267,7 +267,7 @@ func (n *Network) Buttons(chat relay.ChatID, message relay.MessageID) map[string
 	return labels
 }
 
-// pressLocked makes of ev a press. n.mu must be held.
+// pressLocked turns ev into a press. n.mu must be held.
 func (n *Network) pressLocked(ev *relay.Event, p Press) {
 	ev.Type, ev.Text = relay.TypeCommand, "/"+p.Option
 	ev.Prompt = &relay.PromptResponse{PromptID: p.Prompt, OptionID: p.Option, PromptMessageID: p.Message}

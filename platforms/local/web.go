@@ -88,7 +88,7 @@ var webFace = face{
 	chatInfo: func(chat relay.ChatID) relay.ChatInfo { return relay.ChatInfo{Name: string(chat), Type: relay.ChatDM} },
 }
 
-// Rooms are all rooms. Its methods may be called from any goroutine.
+// Rooms holds all rooms. Its methods may be called from any goroutine.
 type Rooms struct {
 	*network
 	epoch string // of this run; every id begins with it

@@ -26,7 +26,7 @@ type Document struct {
 	refs   map[string]parser.Reference // of the whole text, by label
 	only   ast.Node                    // of a text of one piece
 
-	used map[string]bool // labels of links, until their definition comes by
+	used map[string]bool // labels that links use, until their definition is reached
 }
 
 // Block is a block of a document: a node, or a stretch of the source that is not fit to be parsed.
@@ -124,7 +124,7 @@ func (d *Document) piece(p piece) iter.Seq[Block] {
 	}
 }
 
-// block returns n as a Block. n must have its siblings, for Blank depends on the lines before it.
+// block returns the Block of n, which must still be among its siblings.
 func (d *Document) block(n ast.Node) Block {
 	b := Block{Node: n, Blank: blankBefore(d.src, n)}
 	if list, ok := n.(*ast.List); ok {
@@ -211,7 +211,8 @@ func readerAt(src []byte, start, end int) text.Reader {
 	return r
 }
 
-// blankBefore reports whether the author left a blank line before n, which has a sibling before it.
+// blankBefore reports whether the author left a blank line before n. The parser's own answer is wrong behind some
+// blocks.
 func blankBefore(src []byte, n ast.Node) bool {
 	prev := n.PreviousSibling()
 	if prev == nil {
@@ -221,7 +222,7 @@ func blankBefore(src []byte, n ast.Node) bool {
 		return blankLineBefore(src, beginOf(n), "")
 	}
 	behind := []ast.NodeKind{ast.KindFencedCodeBlock, ast.KindHTMLBlock, ast.KindLinkReferenceDefinition}
-	if n.Kind() == extast.KindTable || slices.Contains(behind, prev.Kind()) { // of these the parser is wrong
+	if n.Kind() == extast.KindTable || slices.Contains(behind, prev.Kind()) { // here the parser is wrong
 		return blankLineBefore(src, beginOf(n), ">")
 	}
 	return n.HasBlankPreviousLines()

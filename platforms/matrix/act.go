@@ -120,7 +120,7 @@ func (p *Bot) Typing(ctx context.Context, a relay.Typing) (relay.Result, error) 
 	return relay.Result{}, nil
 }
 
-// types says whether the bot types in a room.
+// types tells the homeserver whether the bot types in a room.
 func (p *Bot) types(ctx context.Context, chat relay.ChatID, on bool) error {
 	in := map[string]any{"typing": on}
 	if on {
@@ -131,7 +131,7 @@ func (p *Bot) types(ctx context.Context, chat relay.ChatID, on bool) error {
 	})
 }
 
-// quiet ends what Typing began: a message does not by itself.
+// quiet ends the sign that the bot types, which Typing began: a message does not end it by itself.
 func (p *Bot) quiet(ctx context.Context, chat relay.ChatID) {
 	until, _ := p.typing.Get(chat)
 	if !time.Now().Before(until) || p.turns.Limiter.Closed(chat) {

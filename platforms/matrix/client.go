@@ -27,7 +27,7 @@ const (
 	transferTimeout = 5 * time.Minute
 )
 
-// The codes of the homeserver's refusals that mean something here (client-server API, common error codes).
+// The codes of the homeserver's refusals that are told apart here (client-server API, common error codes).
 const (
 	errUnknownToken = "M_UNKNOWN_TOKEN"
 	errMissingToken = "M_MISSING_TOKEN"
@@ -46,7 +46,7 @@ type client struct {
 	syncs *httpcall.Client
 	calls *httpcall.Client
 
-	nameless bool // requests do not name the bot yet, because its id is still unknown
+	nameless bool // requests carry no token: login has none yet
 
 	found atomic.Pointer[string] // the address, once it is known
 }
@@ -128,7 +128,7 @@ func (c *client) wellKnown(ctx context.Context, what, address string) (a httpcal
 
 // request is one call of the API.
 type request struct {
-	what   string // a Fault calls it; it holds no secret
+	what   string // the name of the call in a Fault; it holds no secret
 	method string
 	path   []string // behind /_matrix, not escaped
 	query  url.Values
@@ -152,7 +152,7 @@ func (c *client) call(ctx context.Context, r request) error {
 	return c.do(ctx, c.calls, r)
 }
 
-// get is call for a question.
+// get calls the API for a question, which changes nothing there.
 func (c *client) get(ctx context.Context, what string, path []string, query url.Values, out any) error {
 	return c.call(ctx, request{what: what, method: http.MethodGet, path: path, query: query, out: out})
 }
@@ -164,7 +164,7 @@ func (c *client) do(ctx context.Context, via *httpcall.Client, r request) error 
 		if err != nil {
 			return &httpcall.Fault{What: r.what, Sent: httpcall.Never, Message: "the request makes no sense"}
 		}
-		body = bytes.NewReader(raw) // which a lost idle connection can send again
+		body = bytes.NewReader(raw) // can be read again, so a request that an idle connection lost is sent once more
 	}
 	req, err := c.request(ctx, r.what, r.method, r.path, r.query, body)
 	if err != nil {
@@ -220,7 +220,7 @@ type said struct {
 	SoftLogout bool        `json:"soft_logout"`
 }
 
-// refusal returns an answer that is no success. Its Detail is the homeserver's code.
+// refusal returns the Fault for an answer that is no success. Its Detail is the homeserver's code.
 func refusal(via *httpcall.Client, what string, a httpcall.Answer) *httpcall.Fault {
 	f := &httpcall.Fault{What: what, Status: a.Status, Message: httpcall.NoAnswer, Sent: a.Sent}
 	var s said
@@ -260,8 +260,8 @@ func refusedToken(err error) bool {
 	return refusedAs(err, errUnknownToken, errMissingToken, errDeactivated)
 }
 
-// refusedForGood reports whether the homeserver would refuse the same question again: the thing does not exist, or the
-// bot may not know.
+// refusedForGood reports whether the homeserver would refuse the same question again: the room or the event does not
+// exist, or the bot may not know about it.
 func refusedForGood(err error) bool {
 	return refusedAs(err, errForbidden, errNotFound)
 }
@@ -275,7 +275,7 @@ var (
 	errEncrypted      = relay.Refused("the room is encrypted, and nothing is written there in the clear", nil)
 )
 
-// explained is err as a gateway may read it.
+// explained turns err into the error that a gateway may read.
 func explained(err error) *relay.ActionError {
 	return httpcall.Explain(err, "the homeserver", func(f *httpcall.Fault) *relay.ActionError {
 		words := cmp.Or(f.Message, "refused")

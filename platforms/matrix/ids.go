@@ -11,7 +11,7 @@ import (
 // maxID is how long an id may be, in bytes (specification, appendices, common identifier format).
 const maxID = 255
 
-// userForm is a user's id, of old accounts with other characters in it, too.
+// userForm matches a user's id, also those of old accounts, which may have other characters.
 var userForm = regexp.MustCompile(`^@[^:\s\x00-\x1f]+:[A-Za-z0-9.\-]+(:[0-9]+)?$|^@[^:\s\x00-\x1f]+:\[[0-9a-fA-F:.]+\](:[0-9]+)?$`)
 
 func isUser(id string) bool { return len(id) <= maxID && userForm.MatchString(id) }
@@ -42,7 +42,7 @@ func (p *asker) MessageEvent(chat relay.ChatID, message relay.MessageID) relay.E
 	return eventID(chat, message)
 }
 
-// checkChat is errUnknownRoom unless chat is spelled like a room's id.
+// checkChat returns errUnknownRoom unless chat has the form of a room's id.
 func checkChat(chat relay.ChatID) error {
 	if !isRoom(string(chat)) {
 		return errUnknownRoom

@@ -22,15 +22,15 @@ const (
 	// directADay is how many direct chats of unlinked people the bot enters within a day: to link themselves, people
 	// have to reach it first.
 	directADay = 20
-	// maxInvites is how many invitations may wait to be accepted.
+	// maxInvites is how many invitations may wait to be accepted or declined.
 	maxInvites = 100
-	// maxTries is how often the bot tries to accept an invitation to which the homeserver answers with a fault.
+	// maxTries is how often the bot tries to accept or decline an invitation while the homeserver answers with a fault.
 	maxTries = 20
 	// joinTimeout bounds one entry: the homeserver may have to ask others.
 	joinTimeout = time.Minute
 )
 
-// invite is an invitation into a room that waits to be followed. It is stored with the position.
+// invite is an invitation into a room that waits to be accepted or declined. It is stored with the position.
 type invite struct {
 	By     id.UserID `json:"by"`
 	Direct bool      `json:"direct,omitempty"`
@@ -52,9 +52,9 @@ func (r *reader) invite(state []json.RawMessage) (in invite) {
 	return in
 }
 
-// invited decides about the invitations of an answer, which wait to be accepted from then on. A linked person may
-// invite the bot anywhere; other people may invite it into a direct chat. The bot enters a room that replaces one it is
-// in, whoever invites it.
+// invited decides about the invitations of an answer, which from then on wait to be accepted or declined. A linked
+// person may invite the bot anywhere; other people may invite it into a direct chat. The bot enters a room that
+// replaces one it is in, whoever invites it.
 func (l *runner) invited(ctx context.Context, came map[relay.ChatID]invite) (changed bool) {
 	for _, chat := range slices.Sorted(maps.Keys(came)) {
 		in := came[chat]
@@ -93,17 +93,17 @@ func (l *runner) invited(ctx context.Context, came map[relay.ChatID]invite) (cha
 	return changed
 }
 
-// followed is an invitation that is followed, or cannot be.
+// followed is an invitation that was accepted or declined, or that the bot has given up.
 type followed struct {
 	chat relay.ChatID
 	invite
 }
 
-// follow enters the rooms of invitations, and declines the others, one at a time, until ctx ends.
+// follow accepts the waiting invitations, or declines those that are marked so, one at a time, until ctx ends.
 func (l *runner) follow(ctx context.Context) {
 	wait := backoff.Backoff{First: 2 * time.Second, Max: 5 * time.Minute}
 	var waiting map[relay.ChatID]invite
-	tries := make(map[relay.ChatID]int) // those that were answered with a fault
+	tries := make(map[relay.ChatID]int) // how many were answered with a fault
 	for ctx.Err() == nil {
 		if len(waiting) == 0 {
 			select {
@@ -157,7 +157,7 @@ func (l *runner) follow(ctx context.Context) {
 	}
 }
 
-// settle removes the accepted invitations from the position, and reports whether there were any.
+// settle removes from the position the invitations with which follow is done, and reports whether there were any.
 func (l *runner) settle() (changed bool) {
 	for {
 		select {

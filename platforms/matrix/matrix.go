@@ -8,8 +8,8 @@
 //
 // Invariants, besides those of package platforms:
 //
-//  1. A sync goes on from a position only after Inbox.Accept returned nil for all that came before it.
-//  2. An event that makes no sense goes raw into quarantine, and the others of its answer go on.
+//  1. A sync continues from a position only after Inbox.Accept returned nil for all events before it.
+//  2. An event that makes no sense goes raw into quarantine, and the others of its answer are still handed in.
 //  3. Every send has a transaction id, which makes a repetition harmless. If its outcome is unclear, a sync that shows
 //     the transaction settles it.
 //  4. Only that one notice is sent to a room that may be encrypted.

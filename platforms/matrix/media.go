@@ -88,7 +88,7 @@ func (m *parcel) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	return posted, nil
 }
 
-// message returns the file's.
+// message returns the content of the file's message.
 func (m *parcel) message() *event.MessageEventContent {
 	f := m.file
 	name := cmp.Or(f.Name, "file"+f.Ext)
@@ -157,8 +157,8 @@ func gone(why string, err error) error {
 	return &platforms.MediaError{State: relay.MediaGone, Why: why, Err: err}
 }
 
-// FetchMedia implements platforms.MediaFetcher. Homeservers of before 2024 have no routes that ask for the token: of these
-// the former ones are asked, with the token, too. ctx bounds the reading.
+// FetchMedia implements platforms.MediaFetcher. Homeservers from before 2024 do not have the routes that demand the
+// token: there it uses the old routes, also with the token. ctx bounds the reading.
 func (p *asker) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser, error) {
 	if a.Size > relay.MaxFile {
 		return nil, errTooLarge

@@ -54,7 +54,7 @@ func written(e *event.Event) (*event.MessageEventContent, bool) {
 	return nil, false
 }
 
-// message returns the event that a person's message is.
+// message returns the event of a person's message.
 func (n normaliser) message(chat relay.ChatID, e *event.Event, c *event.MessageEventContent, a around) relay.Event {
 	ev := relay.Event{
 		Bot: n.bot, At: relay.Moment(time.UnixMilli(e.Timestamp)), MessageID: relay.MessageID(e.ID),
@@ -167,8 +167,8 @@ func (n normaliser) pilled(formatted string) bool {
 	return false
 }
 
-// withoutMention is text without the bot's id, and without its name at the beginning, and the punctuation behind them;
-// text itself if nothing would be left.
+// withoutMention returns text without the bot's id, without the bot's name at the beginning, and without the
+// punctuation behind them; it returns text itself if nothing would be left.
 func (n normaliser) withoutMention(text string) string {
 	out := text
 	for {
@@ -196,13 +196,14 @@ func unpunctuated(s string) string {
 	return strings.TrimLeftFunc(strings.TrimLeft(s, ",:-"), unicode.IsSpace)
 }
 
-// isWord reports whether s goes on with a letter or a digit.
+// isWord reports whether s begins with a letter, a digit or "_".
 func isWord(s string) bool {
 	r, _ := utf8.DecodeRuneInString(s)
 	return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_'
 }
 
-// decoded decodes the event in raw; its content only if counts has its type.
+// decoded decodes the event in raw, and its content if counts has its type. If only the content makes no sense, it
+// returns the event and an error.
 func decoded(raw []byte) (e *event.Event, err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -20,9 +20,10 @@ import (
 )
 
 const (
-	// batchSize is how many messages are handed in at once.
+	// batchSize is how many messages are handed in at once, at most.
 	batchSize = 100
-	// How many messages are fetched that were missed in a room because one answer did not hold all.
+	// Bounds for the messages of a room that are fetched because an answer left them out: how many, how old, and how
+	// many with one request.
 	maxMissed  = 500
 	missedFor  = 24 * time.Hour
 	missedPage = 100
@@ -58,7 +59,7 @@ type joinedRoom struct {
 	} `json:"state"`
 	Timeline struct {
 		Events  []json.RawMessage `json:"events"`
-		Limited bool              `json:"limited"` // others came before, from which on Prev leads back
+		Limited bool              `json:"limited"` // events before these were left out; Prev leads back to them
 		Prev    string            `json:"prev_batch"`
 	} `json:"timeline"`
 }
@@ -247,7 +248,7 @@ func (r *reader) missed(ctx context.Context, chat relay.ChatID, from, since stri
 		old := 0
 		for _, raw := range page.Chunk {
 			c := receivedIn(raw)
-			if c.Timestamp < oldest { // or somebody's server says so
+			if c.Timestamp < oldest { // or it only claims to be so old: a server chooses the times of its events
 				old++
 				continue
 			}
@@ -305,7 +306,7 @@ func (r *reader) event(ctx context.Context, o *reading, chat relay.ChatID, c cam
 	case e.Sender == r.me:
 		r.own(chat, e)
 		return nil
-	case e.Type == event.EventEncrypted, room.encrypted: // what somebody says there in the clear is not read, either
+	case e.Type == event.EventEncrypted, room.encrypted: // in an encrypted room, messages in the clear are not read, either
 		if !slices.Contains(o.sealed, chat) {
 			o.sealed = append(o.sealed, chat)
 		}
@@ -367,7 +368,7 @@ func (r *reader) around(ctx context.Context, o *reading, chat relay.ChatID, e *e
 	var known bool
 	if a.spot, known = r.rooms.spot(chat, e.Sender); !known {
 		switch err := r.members(ctx, chat); {
-		case r.passes(ctx, chat, err): // as good as any room with others in it, until the next message
+		case r.passes(ctx, chat, err): // it counts as a room with other people in it, until the next message
 			room, _ := r.rooms.get(chat)
 			r.rooms.joined(chat, map[id.UserID]string{"": "", r.me: "", e.Sender: ""}, room.turnover)
 			defer r.rooms.gap(chat)
@@ -408,7 +409,7 @@ type thread struct {
 	root relay.ThreadID
 }
 
-// look returns a message of a room, from memory or by a question; false: it is not known.
+// look returns a message of a room, from memory or from the homeserver; false: it is not known.
 func (r *reader) look(ctx context.Context, chat relay.ChatID, message id.EventID) (heard, bool) {
 	key := eventID(chat, relay.MessageID(message))
 	if h, ok := r.heard.Get(key); ok || !isEvent(string(message)) {

@@ -35,7 +35,7 @@ type room struct {
 	turnover int
 	// founders are the room's makers, if the room gives them the highest power (room version 12).
 	founders []id.UserID
-	// before is the room that this one says it replaces, and after the one that this one says it is replaced by.
+	// before is the room that this one claims to replace; after is the room that this one names as its replacement.
 	before, after relay.ChatID
 }
 

@@ -20,8 +20,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// ask is a question about a room, which waits neither for its turn nor for a rate, unless a penalty forbids it: then it ends
-// as if the homeserver had refused it.
+// ask asks the homeserver about a room. The question waits neither for its turn nor for a rate. If a penalty forbids
+// it, it ends at once, as if the homeserver had refused it.
 func (p *asker) ask(ctx context.Context, what string, chat relay.ChatID, path []string, query url.Values, out any) error {
 	if until, bot := p.turns.Limiter.Ask(chat); !until.IsZero() {
 		f := &httpcall.Fault{
@@ -38,8 +38,8 @@ func (p *asker) ask(ctx context.Context, what string, chat relay.ChatID, path []
 	return err
 }
 
-// CanSee implements platforms.Roster: the members can see a room. If the homeserver does not answer about a room, that
-// is a no.
+// CanSee implements platforms.Roster: the members can see a room. If the homeserver refuses to tell, because there is
+// no such room or member or the bot may not know, the answer is no.
 func (p *asker) CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
 	if !isRoom(string(place.Chat)) || !isUser(string(user)) {
 		return false, errors.New("visibility of a room: not the ids of a room and a user")
@@ -60,7 +60,8 @@ func (p *asker) membership(ctx context.Context, chat relay.ChatID, user string) 
 	return m.Membership, err
 }
 
-// CanManage implements platforms.Manager: those who may change a room's state, in a room with other people in it.
+// CanManage implements platforms.Manager: members who may change a room's state can manage it. Nobody manages a direct
+// chat.
 func (p *asker) CanManage(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
 	if !isRoom(string(place.Chat)) || !isUser(string(user)) {
 		return false, nil

@@ -29,7 +29,8 @@ const maxTold = 1000
 // The filters of a sync. The first one asks for the rooms' state, not for messages.
 var firstFilter, nextFilter = filter(1), filter(batchSize)
 
-// filter asks, of each room, for so many events, and of its state for what counts here: not its members, who may be thousands.
+// filter returns a filter for so many events of each room, and for the kinds of state that are used here: not its
+// members, who may be thousands.
 func filter(events int) string {
 	types := func(t ...event.Type) (names []string) {
 		for _, x := range t {
@@ -60,10 +61,10 @@ type runner struct {
 	at     position
 	wait   backoff.Backoff
 	up     bool // the newest sync was answered
-	ever   bool // one was
+	ever   bool // a sync was answered
 	whole  bool // the rooms' state is known since the start
 
-	follows chan map[relay.ChatID]invite // capacity 1: those that wait, for the goroutine that follows them
+	follows chan map[relay.ChatID]invite // capacity 1: the waiting invitations, for the goroutine of follow
 	done    chan followed
 }
 
@@ -98,7 +99,7 @@ func (l *runner) loop(ctx context.Context) error {
 	}
 	l.hand()
 	for ctx.Err() == nil {
-		var hold time.Duration // none after a start or a failure, so that the state is known soon
+		var hold time.Duration // zero after a start or a failure, so that the state is known soon
 		if l.up {
 			hold = l.opts.Duration(keyPollTimeout)
 		}
@@ -171,7 +172,7 @@ func (p *asker) whoami(ctx context.Context) (string, error) {
 	return out.User, err
 }
 
-// profile returns the bot's own name; empty if it has none.
+// profile returns the bot's own name; empty if it has none, or the homeserver does not tell.
 func (p *asker) profile(ctx context.Context) string {
 	var out struct {
 		Name string `json:"displayname"`
@@ -232,7 +233,8 @@ func (l *runner) take(ctx context.Context, a *answer) error {
 	return nil
 }
 
-// hand gives the waiting invitations to the goroutine that accepts them. They replace those that it has not taken yet.
+// hand gives the waiting invitations to the goroutine that accepts or declines them (follow). They replace those that
+// it has not taken yet.
 func (l *runner) hand() {
 	if len(l.at.Invites) == 0 {
 		return
@@ -280,8 +282,8 @@ func (l *runner) deliver(ctx context.Context, b platforms.Batch) bool {
 // sealedWords are the notice for a room in which the bot cannot read.
 const sealedWords = "I cannot read here, because this room is encrypted. Invite me to a room without encryption."
 
-// tell tells each of rooms, once, that the bot cannot read there: the one thing it says in the clear in an encrypted room.
-// What could not be said is said when somebody writes there again.
+// tell tells each of rooms, once, that the bot cannot read there: the one thing it says in the clear in an encrypted
+// room. A notice that could not be sent is sent when somebody writes there again. It reports whether next changed.
 func (l *runner) tell(ctx context.Context, next *position, rooms []relay.ChatID) (changed bool) {
 	for _, chat := range rooms {
 		if slices.Contains(next.Told, chat) {
@@ -342,7 +344,7 @@ func (l *runner) trouble(ctx context.Context, err error) error {
 // position is how far events were accepted, and what is still to be done about them. It is stored with every batch.
 type position struct {
 	Next string `json:"next,omitempty"` // the position from which the next sync continues; empty: none was accepted
-	// Home is the homeserver that counts like this: another one has its own positions.
+	// Home is the homeserver to which Next belongs: another one has its own positions.
 	Home string `json:"home,omitempty"`
 	// Told are the encrypted rooms that were told that nothing is read there.
 	Told    []relay.ChatID          `json:"told,omitempty"`

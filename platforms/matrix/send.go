@@ -125,7 +125,7 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	return message, err
 }
 
-// next goes on to the part after the one that was sent.
+// next removes the part that was sent, so that the one behind it is next; only the first part is a reply.
 func (l *letter) next() {
 	l.parts, l.place.reply = l.parts[1:], ""
 	l.sent++
@@ -133,8 +133,8 @@ func (l *letter) next() {
 
 var wholeRoom = regexp.MustCompile(`(?i)@(room)`)
 
-// hushed is text by which no room is notified. Dendrite looks for "@room" in a message's body wherever it stands there, and
-// whatever m.mentions says: a zero-width space keeps them apart.
+// hushed returns text in a form that notifies no room. Dendrite looks for "@room" in a message's body wherever it
+// stands there, and whatever m.mentions says: a zero-width space keeps them apart.
 func hushed(text string) string { return wholeRoom.ReplaceAllString(text, "@\u200b$1") }
 
 // text returns a message of one part. It mentions nobody, so that homeservers that heed m.mentions notify nobody in
@@ -207,7 +207,7 @@ func (p *Bot) transact(ctx context.Context, t *sender.Turn, txn string, r reques
 	return relay.MessageID(out.Event), err
 }
 
-// open is nil if a room is known not to be encrypted. What no sync has told is asked for.
+// open returns nil if a room is known not to be encrypted. If no sync has told of its state, it asks the homeserver.
 func (p *asker) open(ctx context.Context, chat relay.ChatID) error {
 	r, known := p.rooms.get(chat)
 	switch {
@@ -260,7 +260,8 @@ func (p *Bot) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {
 	})
 }
 
-// fitting returns an edit that homeservers take: what clients without edits show is the first to go, then the formats.
+// fitting makes an edit small enough for homeservers. If it is too large, it first drops the format of the text for
+// clients without edits, and then that of the new text.
 func fitting(m *event.MessageEventContent) *event.MessageEventContent {
 	for _, without := range []func(){
 		func() { m.Format, m.FormattedBody = "", "" },

@@ -12,7 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 )
 
-// Flips are s with one bit changed, each in turn: what a signature must not verify.
+// Flips returns a copy of s for each of its bits, with that bit changed: a check of signatures must reject all of them.
 func Flips(s string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for at := range len(s) * 8 {

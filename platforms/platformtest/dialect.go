@@ -53,7 +53,7 @@ func CheckLetters(t Failer, source string, out any, got map[rune]int) {
 	}
 }
 
-// Document is markdown of n numbered words, in every construct.
+// Document returns markdown of n numbered words, in every construct.
 func Document(t *rapid.T) (source string, n int) {
 	word := func() string { n++; return fmt.Sprintf("word%dx", n) }
 	var inline, block func(depth int) string
@@ -136,7 +136,7 @@ func CheckWords(t Failer, source string, n int, out string) {
 	}
 }
 
-// Seeds are texts that a fuzzer of a dialect begins with.
+// Seeds adds the texts with which a fuzzer of a dialect begins.
 func Seeds(f *testing.F) {
 	for _, s := range []string{
 		"**a *b* `c`** ~~d~~ ||e||", "> a\n> > b\n\n- c\n  1. d\n     ```go\n     e\n     ```", "|a|b|\n|-|:-|\n|1|`2\\|`|3|",

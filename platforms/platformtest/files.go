@@ -50,7 +50,7 @@ type sample struct {
 	content string
 }
 
-// file is s as a bot is given it.
+// file returns s in the form in which a bot gets a file.
 func (s sample) file() relay.File {
 	s.facts.Size = int64(len(s.content))
 	return relay.File{FileFacts: s.facts, Content: strings.NewReader(s.content), Name: s.name}

@@ -31,7 +31,7 @@ type Place int
 const (
 	Direct Place = iota // the person's own direct-message chat with the bot
 	Group               // a shared chat
-	Twin                // a shared chat that resembles Group's name and numbers as much as possible, in another scope if there are scopes
+	Twin                // a shared chat that has Group's name and numbers as far as possible, in another scope if there are scopes
 	Thread              // a thread or topic of Group
 )
 
@@ -131,7 +131,7 @@ func (l *Log) Write(p []byte) (int, error) {
 	return l.buf.Write(p)
 }
 
-// String is everything logged so far.
+// String returns everything logged so far.
 func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

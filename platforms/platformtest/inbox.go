@@ -64,21 +64,21 @@ func (in *inbox) Cursor(context.Context) ([]byte, error) {
 	return in.cursor, nil
 }
 
-// fault is every rule broken so far, or nil.
+// fault returns all violations of the rules so far, or nil.
 func (in *inbox) fault() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return errors.Join(in.faults...)
 }
 
-// batches are those offered so far, refused ones too.
+// batches returns the batches that were offered so far, including refused ones.
 func (in *inbox) batches() []platforms.Batch {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return slices.Clone(in.offered)
 }
 
-// events returns the accepted ones so far.
+// events returns the accepted events so far.
 func (in *inbox) events() []relay.Event {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -90,7 +90,8 @@ func (b *bench) event(text string) relay.Event {
 	return b.eventThat(0, func(ev relay.Event) bool { return ev.Text == text }, fmt.Sprintf("an event that says %q", text))
 }
 
-// eventThat waits for an accepted event of which is holds, behind the first before, and returns the first one. what names it.
+// eventThat waits for an accepted event, other than the first before ones, for which is returns true, and returns the
+// first such event. what names it in the error.
 func (b *bench) eventThat(before int, is func(relay.Event) bool, what string) (found relay.Event) {
 	b.until(func() bool {
 		got := b.in.events()[before:]

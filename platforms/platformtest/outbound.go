@@ -50,8 +50,8 @@ func checkUnclear(b *bench) {
 	b.carriedOut("unclear", "clear")
 }
 
-// maybeSent ends the check unless err, of what was sent over a connection that broke after the request left, says that the
-// outcome is unknown.
+// maybeSent ends the check unless err says that the outcome is unknown. err is the error of what, an action over a
+// connection that broke after the request had left.
 func maybeSent(what string, err error) {
 	if err == nil {
 		fail("%s over a broken connection returned no error", what)

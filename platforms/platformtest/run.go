@@ -33,11 +33,11 @@
 // For platforms with the ability, if the Harness can test it (FileTaker, FileShower, Presser, Previewer):
 //
 //	13  files out:   A file arrives whole, once, with its caption; unclear is MaybeSent, and is not repeated.
-//	14  files in:    What people show has references that open; what the network lost is a MediaError.
+//	14  files in:    A person's file has a reference that opens; a file that the network lost is a MediaError.
 //	15  buttons:     A question has its buttons, on its last part; each press is an event of its own; they can be taken off.
-//	16  context:     What was said before, in that place alone, since the bot spoke, oldest first.
+//	16  context:     History returns the earlier messages of that place only, since the bot's last one, oldest first.
 //	17  drafts:      A draft is no message; a final one is declined.
-//	18  previews:    Whatever is said, in whatever way, the network is told not to fetch what it links to.
+//	18  previews:    In every kind of message the network is told not to fetch the links.
 //
 // Every check is proved in this package's tests by a platform that breaks exactly that rule.
 package platformtest
@@ -97,7 +97,7 @@ func RunInBubbles(t *testing.T, open func(t *testing.T) Harness) { runIn(t, sync
 func runIn(t *testing.T, place func(t *testing.T, check func(t *testing.T)), open func(t *testing.T) Harness) {
 	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) {
-			if c.name != checks[0].name { // which counts goroutines
+			if c.name != checks[0].name { // the first check counts goroutines
 				t.Parallel() // most of a check is waiting
 			}
 			place(t, func(t *testing.T) {

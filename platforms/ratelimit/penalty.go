@@ -56,8 +56,8 @@ func (l *Limiter) Closed(id relay.ChatID) bool {
 	return l.botOpensLocked(Signal).After(now) || c != nil && c.closed[Signal].After(now)
 }
 
-// Ask lets a look-up enter that waits neither for the chat's turn nor for a rate, unless a penalty forbids it: then
-// until is the penalty's end, and bot whether it lies on the whole bot.
+// Ask lets a look-up enter that waits neither for the chat's turn nor for a rate, unless a penalty forbids it. In that
+// case until is the penalty's end, and bot says whether the penalty is on the whole bot.
 func (l *Limiter) Ask(id relay.ChatID) (until time.Time, bot bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,7 +108,7 @@ func (l *Limiter) Refused(id relay.ChatID, cost Cost, by relay.InstanceID, d tim
 	now := time.Now()
 	until := now.Add(d)
 	c := l.chatLocked(id, now)
-	own := by == "" && cost == Look // the connector's, which says nothing about the chat: the connector asks seldom
+	own := by == "" && cost == Look // the connector's own look-ups are so rare that a refusal says nothing against the chat
 	innocent := c.calm[cost] && (own || !l.guilty[by].After(now))
 	c.closed.extend(cost, until)
 	c.wakeLocked()
@@ -116,7 +116,7 @@ func (l *Limiter) Refused(id relay.ChatID, cost Cost, by relay.InstanceID, d tim
 		l.guilty[by] = Later(l.guilty[by], until.Add(lately))
 	}
 	t := &l.doubts[cost]
-	if t.probe == c { // which does not tell whether others pass
+	if t.probe == c { // its refusal does not show whether other chats' actions pass
 		t.shut, t.probe = now, nil
 	}
 	last := until // of the penalties
@@ -167,7 +167,7 @@ func (l *Limiter) enteredLocked(c *chat, cost Cost, now time.Time) {
 	}
 }
 
-// movedLocked wakes who waits for the whole bot. l.mu must be held.
+// movedLocked wakes everybody who waits for the whole bot. l.mu must be held.
 func (l *Limiter) movedLocked() {
 	close(l.moved)
 	l.moved = make(chan struct{})

@@ -33,7 +33,7 @@ type Rates struct {
 	// Share is how much of Bot a chat may take at any time. It may take more only while half of Bot's burst is left for
 	// others, so that no chat can make all others wait. The zero Rate lets every chat take everything.
 	Share Rate
-	// Instance, when it is not zero, takes the place of Share for what instances do: each has one share for all its
+	// Instance, if it is not zero, replaces Share for the actions of instances: each instance has one share for all its
 	// chats together.
 	Instance Rate
 }
@@ -89,7 +89,7 @@ type chat struct {
 	closed  silence       // the chat's penalties
 	changed chan struct{} // closed and replaced when any of the above changed
 	last    silence       // when the last action of a cost entered
-	calm    [costs]bool   // when it did, there had been no other and no penalty lately
+	calm    [costs]bool   // when that action entered, the chat had had no other action and no penalty lately
 }
 
 // waiter is an action that waits for its chat, or that has the chat's turn.
@@ -97,7 +97,7 @@ type waiter struct {
 	cost   Cost
 	by     relay.InstanceID
 	looks  bool // only to know when it could enter
-	inside bool // the place belongs to the holder of the turn, which waits for the rates only
+	inside bool // it has the chat's turn already, and waits for the rates only
 	// due is when it could enter, as it last computed. From then on those behind it wait for it.
 	due time.Time
 }
@@ -119,8 +119,8 @@ func New(rates Rates) *Limiter {
 // the turn. The caller calls release once the action is over; a second call does nothing. A patience of 0 or less
 // takes the turn now or not at all.
 //
-// The error is an *relay.ActionError, not sent, worth retrying, with RetryAfter when the limiter knows when it opens.
-// The error comes at once when that is behind the deadline, or ctx's Patience has ended.
+// The error is an *relay.ActionError: not sent, worth retrying, with RetryAfter when the limiter knows when it opens.
+// If the limiter opens only after the deadline, or ctx's Patience has ended, the error comes at once.
 func (l *Limiter) Acquire(ctx context.Context, id relay.ChatID, cost Cost, patience time.Duration) (release func(), err error) {
 	w := &waiter{cost: cost, by: platforms.Caller(ctx)}
 	c, err := l.wait(ctx, id, w, patience)
@@ -130,8 +130,8 @@ func (l *Limiter) Acquire(ctx context.Context, id relay.ChatID, cost Cost, patie
 	return func() { l.leave(c, w) }, nil
 }
 
-// WaitOpen returns nil when a message to the chat could leave now. It waits as Acquire does, with the same errors, and
-// takes nothing.
+// WaitOpen returns nil when a message to the chat could leave now. It waits as Acquire does, with the same errors, but
+// takes neither a turn nor a place in the rates.
 func (l *Limiter) WaitOpen(ctx context.Context, id relay.ChatID, patience time.Duration) error {
 	_, err := l.wait(ctx, id, &waiter{cost: Message, by: platforms.Caller(ctx), looks: true}, patience)
 	return err
@@ -189,7 +189,7 @@ func (l *Limiter) Due(id relay.ChatID, what string, every time.Duration) bool {
 	return true
 }
 
-// wait blocks until w may enter, and lets it enter; or until it is known that w cannot in time.
+// wait blocks until w may enter, and lets it enter, or until it is certain that w cannot enter in time.
 func (l *Limiter) wait(ctx context.Context, id relay.ChatID, w *waiter, patience time.Duration) (*chat, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, platforms.NotSent(0, err)

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Values holds the newest values by their keys, up to a fixed number. Their methods may be called from any goroutine.
+// Values holds the newest values by their keys, up to a fixed number. Its methods may be called from any goroutine.
 type Values[K comparable, V any] struct {
 	most int // set once
 
@@ -18,7 +18,7 @@ type Values[K comparable, V any] struct {
 	changed chan struct{} // closed and replaced by each Put
 }
 
-// New returns empty Values that hold at most most values.
+// New returns an empty Values that holds up to most values.
 func New[K comparable, V any](most int) *Values[K, V] {
 	return &Values[K, V]{most: most, values: make(map[K]V), changed: make(chan struct{})}
 }

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 )
 
-// TestValues: the oldest goes for a new one, whatever was put there last.
+// TestValues: a new key drops the oldest one, even if the oldest was put again last.
 func TestValues(t *testing.T) {
 	r := New[int, string](3)
 	for k, v := range []string{"a", "b", "c"} {
@@ -28,7 +28,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestWait: for the value that is asked for, or the end.
+// TestWait: it waits for the value of its own key, or for the end of ctx.
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New[int, string](3)

@@ -33,7 +33,7 @@ const (
 	maxTries = 12
 	// silenceFor is how long an action without a deadline may wait for the limiter.
 	silenceFor = time.Minute
-	// signalWait is how long a signal waits for its turn. It is only an ornament.
+	// signalWait is how long a signal waits for its turn. Signals are cosmetic.
 	signalWait = 2 * time.Second
 )
 
@@ -87,7 +87,8 @@ func (s *Turns) Enter(ctx context.Context, chat relay.ChatID, cost ratelimit.Cos
 // Outside returns a turn for an action that needs no place in the order of a chat.
 func (s *Turns) Outside() *Turn { return &Turn{Turns: s} }
 
-// Signal is Enter for a reaction, which waits a moment and in a penalty not at all. Its error says so.
+// Signal is Enter for a reaction. It waits at most signalWait, and during a penalty not at all. If it gets no turn, its
+// error tells the gateway not to try again.
 func (s *Turns) Signal(ctx context.Context, chat relay.ChatID) (*Turn, error) {
 	if err := s.ready(ctx, chat); err != nil {
 		return nil, err
@@ -104,7 +105,7 @@ func (s *Turns) Signal(ctx context.Context, chat relay.ChatID) (*Turn, error) {
 	return t, nil
 }
 
-// AtOnce is Enter for a typing, which leaves now or is dropped: then both results are nil.
+// AtOnce is Enter for a typing. If the typing cannot leave now, it is dropped, and both results are nil.
 func (s *Turns) AtOnce(ctx context.Context, chat relay.ChatID) (*Turn, error) {
 	if err := s.ready(ctx, chat); err != nil {
 		return nil, err
@@ -250,7 +251,7 @@ func (s *Turns) waitedFor(last, refusal error) error {
 	return out
 }
 
-// NotSentIn is the answer to a call that was not made because ctx had ended.
+// NotSentIn returns the error of a call that was not made because ctx had ended.
 func NotSentIn(ctx context.Context) error { return platforms.NotSent(0, context.Cause(ctx)) }
 
 // Dropped returns the answer to a signal that is dropped because of err: a gateway does not try it again.
@@ -357,7 +358,8 @@ func (t *Turn) sent(ids []relay.MessageID) relay.Result {
 	return res
 }
 
-// broken is err, which ended a text, as a gateway may read it: the parts with these ids stand, and left are missing.
+// broken turns err, which ended a text, into an error that a gateway may read. It says that the parts with these ids
+// stand, and that left parts are missing.
 func (s *Turns) broken(ids []relay.MessageID, left int, err error) error {
 	why := s.explain(err)
 	if len(ids) == 0 {

@@ -27,7 +27,7 @@ type sentMessage struct {
 	dataMessage
 }
 
-// dataMessage is a message. Of edits there is no field: they are no events.
+// dataMessage is a message. It has no field for edits, because edits do not become events.
 type dataMessage struct {
 	Timestamp   int64        `json:"timestamp"` // in milliseconds, by its author's clock
 	Text        string       `json:"message"`
@@ -62,7 +62,7 @@ type mention struct {
 	Length int    `json:"length"`
 }
 
-// quote is the message that one answers.
+// quote is the message to which another one replies.
 type quote struct {
 	ID       int64     `json:"id"` // when it was written
 	Number   string    `json:"authorNumber"`

@@ -59,7 +59,8 @@ func (p *Bot) event(env *envelope) *relay.Event {
 	return ev
 }
 
-// idFor returns the id of a message, which has the account as its author whatever the network calls it.
+// idFor returns the id of a message. The author of the account's own messages is the account's number, whether the
+// network names it by its number or its UUID.
 func (p *Bot) idFor(uuid, number string, at int64) relay.MessageID {
 	if p.me(uuid, number) {
 		return messageID(p.account, at)

@@ -41,7 +41,7 @@ func (c contact) called() string {
 	return cmp.Or(c.Name, strings.TrimSpace(c.Profile.Given+" "+c.Profile.Family))
 }
 
-// load asks the daemon whom it knows: everybody, or those with these numbers.
+// load asks the daemon for the people whom it knows, all or only those with these numbers, and remembers them.
 func (p *people) load(ctx context.Context, numbers ...string) error {
 	ps := params{"allRecipients": true}
 	if len(numbers) > 0 {
@@ -89,7 +89,7 @@ func (p *people) called(uuid, number string) string {
 	return cmp.Or(p.names[cmp.Or(who, p.byNumber[number])], number, string(who))
 }
 
-// DirectUser implements platforms.DirectChats. Nobody is known by a number that was never heard of.
+// DirectUser implements platforms.DirectChats. It knows nobody for a number of which the daemon has not told.
 func (p *people) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
 	switch {
 	case uuidForm.MatchString(string(chat)):

@@ -156,7 +156,7 @@ type reason int
 
 const (
 	_          reason = iota
-	noAccount         // the daemon does not have ours
+	noAccount         // the daemon does not have our account
 	nobody            // the person or the group is not there
 	untrusted         // the person's keys are new
 	adminsOnly        // others may not write in the group
@@ -168,7 +168,7 @@ func refused(f *httpcall.Fault, e *rpcError) *httpcall.Fault {
 	f.Code = e.Code
 	f.Message, _, _ = strings.Cut(e.Message, ":") // behind it stand names of groups, which logs must not hold
 	if results := e.Data.Response.Results; len(results) > 0 {
-		if judged(f, results) == nil { // an error all the same, and somebody has it
+		if judged(f, results) == nil { // the daemon reports an error, but somebody has got the message
 			f.Sent = httpcall.Maybe
 		}
 		return f
@@ -200,7 +200,8 @@ func limited(f *httpcall.Fault, seconds int64) {
 	}
 }
 
-// judged returns why a message went to nobody, as f, in which it notes the reason; nil if it went to somebody.
+// judged fills f with the reason why a message went to nobody, and returns f; it returns nil if the message went to
+// somebody.
 func judged(f *httpcall.Fault, results []sendResult) error {
 	is := func(kind string) bool {
 		return slices.ContainsFunc(results, func(r sendResult) bool { return r.Type == kind })
@@ -233,7 +234,8 @@ func judged(f *httpcall.Fault, results []sendResult) error {
 	return f
 }
 
-// explained is err as a gateway may read it. The daemon's own words may name people.
+// explained turns err into the error that a gateway may read. It leaves out the daemon's own words, which may name
+// people.
 func explained(err error) *relay.ActionError {
 	return httpcall.Explain(err, "signal-cli", func(f *httpcall.Fault) *relay.ActionError {
 		switch f.Detail {

@@ -38,7 +38,7 @@ type runner struct {
 	*Bot
 	in   platforms.Inbox
 	wait backoff.Backoff
-	said string // the fault that the log shows
+	said string // the fault that was logged last; empty: none since events came
 }
 
 // Run implements platforms.Bot. No trouble ends it: an account that the daemon does not have may be linked there any time.
@@ -89,8 +89,8 @@ func (l *runner) listen(ctx context.Context) error {
 	return cmp.Or(context.Cause(open), <-ended, errEnded)
 }
 
-// read reads events until the stream ends, which it does when its context does. still is the clock that ends it when it is
-// silent; time in which nobody takes an event is not the stream's.
+// read reads events until the stream ends, which it does when its context does. still is the timer that ends a stream
+// that is silent for too long. It does not run while an event waits to be taken.
 func read(stream io.Reader, events chan<- string, still *time.Timer, silence time.Duration) error {
 	lines := bufio.NewScanner(stream)
 	lines.Buffer(nil, maxLine)
@@ -185,7 +185,7 @@ func (l *runner) take(ctx context.Context, events []string) {
 	}
 }
 
-// read adds a stream event to b. An event that makes it panic is kept in quarantine.
+// read adds a stream event to b. An event that makes no sense, or makes read panic, is kept in quarantine.
 func (l *runner) read(b *platforms.Batch, data string) {
 	defer func() {
 		if v := recover(); v != nil {

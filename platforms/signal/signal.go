@@ -59,15 +59,15 @@ func settings() []platforms.Key {
 
 // Bot is one account.
 type Bot struct {
-	people // whom the daemon knows
+	people // the people whom the daemon knows
 	// Set once, by open.
 	bot     relay.Bot
 	account string // its number
 	daemon  *daemon
 	turns   *sender.Turns
 	status  *status.Tracker
-	spoke   *recent.Values[int64, bool]       // when the bot wrote something: the echo of a note to self looks like one
-	said    *recent.Values[messageIn, string] // what messages say: whoever quotes one says that, too
+	spoke   *recent.Values[int64, bool]       // the times of the bot's own messages: their echo looks like a note to self
+	said    *recent.Values[messageIn, string] // the texts of messages: a quotation must contain the text
 	log     *slog.Logger
 	wait    backoff.Backoff // before the stream is opened again
 	silence time.Duration   // after which it is dead
@@ -135,7 +135,7 @@ func checkDaemon(v string) error {
 	return nil
 }
 
-// checkID takes the id of a person or a chat.
+// checkID accepts the id of a person or a chat.
 func checkID(id string) error {
 	if !isNumber(id) && !uuidForm.MatchString(id) && !groupForm.MatchString(id) {
 		return errors.New("people are known by a UUID, or a number such as +4915112345678, and groups by group: and their id")
@@ -151,7 +151,7 @@ func checkChat(chat relay.ChatID) error {
 	return nil
 }
 
-// groupIn returns the id of the group that a chat is, as the daemon has it.
+// groupIn returns the daemon's id for the group of a chat; ok is false for a direct chat.
 func groupIn(chat relay.ChatID) (id string, ok bool) {
 	return strings.CutPrefix(string(chat), "group:")
 }
@@ -210,7 +210,7 @@ func messageID(author string, at int64) relay.MessageID {
 	return relay.MessageID(fmt.Sprintf("%s:%d", author, at))
 }
 
-// parseMessage returns the inverse of messageID.
+// parseMessage is the inverse of messageID. ok is false for an id that messageID does not make.
 func parseMessage(id relay.MessageID) (author string, at int64, ok bool) {
 	author, digits, _ := strings.Cut(string(id), ":")
 	_, err := fmt.Sscanf(digits, "%d", &at)

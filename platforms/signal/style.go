@@ -92,7 +92,7 @@ type renderer struct {
 	spans []span
 }
 
-// over lays a style over what body writes, unless it is there already.
+// over puts a style over the output of body, unless a part of that has the style already.
 func (r *renderer) over(style string, body func()) {
 	r.Flush()
 	at, n := r.At, len(r.spans)

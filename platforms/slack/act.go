@@ -27,7 +27,7 @@ func (w *writer) WaitOpen(ctx context.Context, chat relay.ChatID) error {
 	return nil
 }
 
-// again is a call that may be carried out twice, and whose penalties concern no other action.
+// again calls a method that has the same effect if it is carried out twice, and whose penalties are not the chat's.
 func (w *writer) again(ctx context.Context, t *sender.Turn, method string, params url.Values, out any) error {
 	return t.Do(ctx, sender.Call{
 		Do:    func(ctx context.Context) error { return w.rest.Call(ctx, method, params, out) },
@@ -47,7 +47,7 @@ func (w *writer) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {
 	}
 	l.thread = threadOf(a.Meta)
 	if sender.Unfinished(a.Content) {
-		if err := w.rest.WaitOpen(ctx, rest.Update, editWait); err != nil { // gateways edit less often then
+		if err := w.rest.WaitOpen(ctx, rest.Update, editWait); err != nil { // with this error, gateways edit less often
 			return relay.Result{}, relay.Penalty(max(relay.Explain(err).RetryAfter, editWait), err)
 		}
 	}
@@ -148,7 +148,8 @@ func (w *writer) Typing(ctx context.Context, a relay.Typing) (relay.Result, erro
 	return relay.Result{}, nil
 }
 
-// ChatInfo implements platforms.ChatInformer, with the types of events. A question has no place in the chat's order.
+// ChatInfo implements platforms.ChatInformer, with the same chat types as events. A question has no place in the chat's
+// order.
 func (w *writer) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Result, error) {
 	if err := checkChat(a.Chat); err != nil {
 		return relay.Result{}, err

@@ -42,7 +42,7 @@ type catchup struct {
 	from    string                  // the oldest message that may be missing
 	waits   []relay.ChatID          // channels still to be read, the next one first
 	held    map[relay.ChatID][]item // new messages that are held back
-	tries   int                     // in a row that failed
+	tries   int                     // failed tries in a row
 	found   int                     // missed messages so far
 	// reading says that a channel is being read. The result comes on read, which has room for it.
 	reading bool
@@ -78,7 +78,8 @@ func (f *feeder) begin() {
 	})
 }
 
-// hold keeps i back if its channel is still to be read, or may be one of those. It reports whether it did.
+// hold keeps i back if its channel is still to be read, or may be such a channel because they are not known yet. It
+// reports whether it did.
 func (f *feeder) hold(i item) bool {
 	c := &f.catchup
 	if c.due.IsZero() {

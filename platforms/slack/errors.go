@@ -20,13 +20,14 @@ var (
 )
 
 var (
-	// goneWords: nothing will ever arrive in the channel.
+	// goneWords are Slack's words for a channel in which no message will ever arrive.
 	goneWords = []string{"channel_not_found", "is_archived", "messages_tab_disabled", "account_inactive", "cannot_dm_bot", "user_disabled"}
-	// forbidden: the bot may not, as things stand. Gateways know the English word.
+	// forbidden are Slack's words for an action that the bot is not allowed at present. Gateways recognise the English
+	// word "forbidden".
 	forbidden = []string{"not_in_channel", "ekm_access_denied", "no_permission", "access_denied", "posting_to_channel_denied"}
 )
 
-// explained is err as a gateway may read it.
+// explained turns err into the error that a gateway may read.
 func explained(err error) *relay.ActionError {
 	return httpcall.Explain(err, "Slack", func(f *httpcall.Fault) *relay.ActionError {
 		word, _, _ := strings.Cut(f.Message, ":")

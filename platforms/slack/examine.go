@@ -80,7 +80,8 @@ func missingScopes(granted []string) (missing []string) {
 	return missing
 }
 
-// socketStands finds what keeps events from coming here. The address that Slack gives opens a socket, and is not used.
+// socketStands returns the findings about faults that keep events from coming here. It asks Slack for the address of a
+// socket, but does not use it.
 func (p *Bot) socketStands(ctx context.Context, asked httpcall.Asked, page string) (out []finding.Finding) {
 	if st := p.status.Get(); strings.HasPrefix(st.Reason, socketmode.OtherProgram) {
 		out = append(out, finding.TwoPollers.Of(asked.About, socketmode.OtherProgram, fixProgram))

@@ -163,7 +163,8 @@ func start(t testing.TB, h *harness, in platforms.Inbox) running {
 	return running{p, stop}
 }
 
-// interrupted is a workspace that repeats nothing, and an inbox, when a bot that has heard "before" in C0GROUP has stopped.
+// interrupted returns a workspace that repeats nothing, and the inbox of a bot that has heard "before" in C0GROUP and
+// has stopped.
 func interrupted(t testing.TB, chats ...relay.ChatID) (*harness, *fakeInbox) {
 	t.Helper()
 	h, in := newHarness(t), newInbox(chats...)

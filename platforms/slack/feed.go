@@ -28,7 +28,7 @@ type feeder struct {
 	in      platforms.Inbox
 	queue   *queue
 	catchup catchup
-	left    []item // that were not handed in when ctx ended
+	left    []item // items that were not handed in when ctx ended
 }
 
 // run hands in events until ctx ends. Slack delivers those again that were not accepted by then.
@@ -106,7 +106,7 @@ func (f *feeder) feed(ctx context.Context, items []item) {
 // draft is a batch that is being made.
 type draft struct {
 	platforms.Batch
-	items   []item // that it is made of
+	items   []item // the items of which it is made
 	presses []pressed
 	seen    string // the newest message among them
 }
@@ -117,7 +117,7 @@ type pressed struct {
 	address relay.Secret
 }
 
-// add puts what i brings into d.
+// add reads the item i into d. An item that makes no sense goes into quarantine.
 func (f *feeder) add(ctx context.Context, d *draft, i item) {
 	d.items = append(d.items, i)
 	soon, cancel := context.WithTimeout(ctx, nameWait)
@@ -129,7 +129,7 @@ func (f *feeder) add(ctx context.Context, d *draft, i item) {
 	}
 }
 
-// normaliser asks for names within ctx.
+// normaliser returns a normaliser that looks up names within ctx.
 func (p *Bot) normaliser(ctx context.Context) normaliser {
 	return normaliser{bot: p.bot, self: p.memory.read().Self, names: asking{p.workspace, ctx}, commands: &p.CommandNames}
 }
@@ -159,7 +159,8 @@ func (f *feeder) read(ctx context.Context, d *draft, n normaliser, i item) (err 
 		if err != nil || !f.ours(command.App, command.Team) {
 			return err
 		}
-		// Asked before any name, for which the time may run out. Two people's direct messages are without the bot.
+		// This is looked up before any name, because names may use up the time. The bot is not in the direct messages
+		// of two people.
 		between := direct(command.Channel) && !f.isDirect(ctx, relay.ChatID(command.Channel), relay.UserID(command.User))
 		ev, capability := n.command(command, i.envelope.ID, i.at)
 		if between {
@@ -288,7 +289,7 @@ func (f *feeder) hand(ctx context.Context, d draft) bool {
 		}
 	}
 	if d.seen != "" {
-		f.memory.change(advance) // it goes with the next batch that is stored
+		f.memory.change(advance) // it is stored with the next batch
 	}
 	for _, i := range d.items {
 		if !i.atOnce() {
@@ -299,7 +300,8 @@ func (f *feeder) hand(ctx context.Context, d draft) bool {
 	return true
 }
 
-// atOnce reports whether the envelope is acknowledged before it is stored: its person would be shown a fault.
+// atOnce reports whether the envelope is acknowledged before it is stored, because otherwise Slack would show its
+// person a fault.
 func (i item) atOnce() bool {
 	return i.envelope.Type == kindInteractive || i.envelope.Type == kindCommand
 }

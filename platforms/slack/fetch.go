@@ -35,8 +35,8 @@ func gone(why string, err error) error {
 
 var errTooLarge = &platforms.MediaError{State: relay.MediaTooLarge, Why: platforms.WhyTooLarge}
 
-// FetchMedia implements platforms.MediaFetcher. Files of other workspaces come as stubs, for which Slack has to be
-// asked; so it is, too, when the address that came with a file is no longer valid.
+// FetchMedia implements platforms.MediaFetcher. A file of another workspace comes as a stub, so Slack has to be asked
+// for its address. Slack is also asked when the address that came with a file is no longer valid.
 func (p *Bot) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser, error) {
 	if a.Size > relay.MaxFile {
 		return nil, errTooLarge
@@ -59,7 +59,7 @@ func (p *Bot) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser
 	return body, settled(err)
 }
 
-// settled is err, by which a file that is not there is gone for good.
+// settled returns err. If it says that the file is not there, it becomes the error for a file that is gone for good.
 func settled(err error) error {
 	if errors.Is(err, errFileAway) {
 		return gone(whyGone, err)

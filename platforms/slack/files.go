@@ -9,7 +9,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// fileRef is the content of relay.Attachment.Ref. Its address opens the file only with the bot's token.
+// fileRef is the content of relay.Attachment.Ref, by which the bot finds a file. Its address opens the file only with
+// the bot's token.
 type fileRef struct {
 	ID   string `json:"f,omitempty"`
 	URL  string `json:"u,omitempty"` // empty: the rest has to be asked for

@@ -136,7 +136,8 @@ func (x *parcel) share(ctx context.Context, t *sender.Turn, file string) error {
 	}
 }
 
-// sharedTries are the questions for the message that a file became, which Slack makes in its own time.
+// sharedTries is how often Slack is asked for the message that a file became, because Slack makes that message with a
+// delay.
 const sharedTries = 5
 
 // sharedAs returns the message that a file became in the channel; the file's id when Slack does not say in a few

@@ -8,7 +8,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// normaliser turns what Slack says into events. Its methods are pure functions of its fields and their arguments.
+// normaliser turns Slack's payloads into events. Its methods are pure functions of its fields and their arguments.
 type normaliser struct {
 	bot      relay.Bot
 	self     self
@@ -20,11 +20,11 @@ type normaliser struct {
 type self struct {
 	Team   string `json:"team,omitempty"`   // the workspace
 	User   string `json:"user,omitempty"`   // the bot's own user id
-	Bot    string `json:"bot,omitempty"`    // as an integration
+	Bot    string `json:"bot,omitempty"`    // the bot's id as an integration
 	Handle string `json:"handle,omitempty"` // its name, without "@"
 }
 
-// names returns the names for ids.
+// names looks up the names that belong to ids.
 type names interface {
 	person(id string) person
 	channel(id string) place
@@ -39,7 +39,7 @@ type person struct {
 // place has a channel's name and topic.
 type place struct{ name, topic string }
 
-// noText stands where nothing was said, as on other networks.
+// noText is the text of an event without text, as on other networks.
 const noText = "(The user sent a message with no text content)"
 
 // direct reports whether a channel's id is that of direct messages. Messages come only from those of a person with the
@@ -162,5 +162,5 @@ func (n normaliser) event(channel string, message relay.MessageID, thread string
 	return relay.Event{Bot: n.bot, MessageID: message, Source: s}
 }
 
-// eventID tells the events of a bot apart. Timestamps are a channel's own.
+// eventID returns an id that is unique among the bot's events. A timestamp alone is unique only within its channel.
 func eventID(channel, ts string) relay.EventID { return relay.EventID(channel + ":" + ts) }

@@ -46,7 +46,7 @@ func (c *callback) team() string {
 	return c.Team
 }
 
-// eventData is an event: a message, or what changes who sees what.
+// eventData is an event: a message, or a change of who sees which channel.
 type eventData struct {
 	Type string `json:"type"`
 	messageData
@@ -54,7 +54,7 @@ type eventData struct {
 	Place  json.RawMessage `json:"channel"`
 }
 
-// messageData is a message, as an event or as the history has it.
+// messageData is a message, from an event or from the history.
 type messageData struct {
 	Subtype     string           `json:"subtype"`
 	Hidden      bool             `json:"hidden"`
@@ -70,7 +70,7 @@ type messageData struct {
 	Blocks      blockList        `json:"blocks"`
 	Attachments []attachmentData `json:"attachments"`
 	Files       []fileData       `json:"files"`
-	// Of a thread's root in the history.
+	// These are set for a thread's root in the history.
 	Replies     int    `json:"reply_count"`
 	LatestReply string `json:"latest_reply"`
 }
@@ -251,7 +251,7 @@ func (m *messageData) said() bool {
 	return false
 }
 
-// check reports what a message lacks.
+// check returns an error that says what a message lacks; nil: nothing.
 func (m *messageData) check() error {
 	switch {
 	case m.Channel == "":

@@ -22,7 +22,7 @@ const (
 	// nameWait bounds the look-up of a name, and of all names in one event: a message must not wait long for them. The
 	// names of the author and the channel are looked up first.
 	nameWait = 6 * time.Second
-	// maxNames bounds each of the two memories. A full one begins anew.
+	// maxNames bounds each of the two memories. A full memory is emptied.
 	maxNames = 10_000
 )
 
@@ -50,7 +50,7 @@ func newWorkspace(c *rest.Client) *workspace {
 	}
 }
 
-// asking are the names that a workspace tells within ctx.
+// asking implements names: it looks names up in a workspace, within ctx.
 type asking struct {
 	*workspace
 	ctx context.Context
@@ -74,7 +74,7 @@ func personOf(u slack.User) person {
 // slackbot is Slack's own bot, which Slack does not mark as a bot.
 const slackbot = "USLACKBOT"
 
-// channel implements names. Direct messages are called by their person.
+// channel implements names. A direct chat has the name of its person.
 func (a asking) channel(id string) place {
 	if direct(id) {
 		return place{}

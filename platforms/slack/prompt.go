@@ -54,8 +54,8 @@ func buttonsOf(a relay.Prompt) *slack.ActionBlock {
 	return block
 }
 
-// Unprompt implements platforms.Prompter. Slack wants the text again, and gives it as it was said. A message that is gone has
-// no buttons. It has no place in the chat's order.
+// Unprompt implements platforms.Prompter. Slack wants the message's text again, so Unprompt reads the message first. A
+// message that is gone counts as one without buttons. The call has no place in the chat's order.
 func (w *writer) Unprompt(ctx context.Context, chat relay.ChatID, message relay.MessageID) error {
 	if err := checkMessage(message); err != nil {
 		return err

@@ -19,7 +19,7 @@ const (
 // item is one envelope, or the remark that events may be missing from here on.
 type item struct {
 	envelope socketmode.Envelope
-	at       time.Time // it came
+	at       time.Time // when it came
 	gap      bool
 }
 
@@ -44,7 +44,8 @@ func (q *queue) put(i item) (more bool) {
 	return len(q.items)+q.held < maxQueued && q.bytes < maxQueuedBytes
 }
 
-// take removes up to n items from the front. A gap comes alone. They count until they are done with.
+// take removes up to n items from the front. A gap comes alone. They count against the queue's bounds until done is
+// called for them.
 func (q *queue) take(n int) []item {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -64,7 +65,7 @@ func (q *queue) take(n int) []item {
 	return taken
 }
 
-// done lets go of items.
+// done notes that taken items need no room in the queue any more.
 func (q *queue) done(items []item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -81,7 +82,8 @@ func (q *queue) changedLocked() {
 	q.changed = make(chan struct{})
 }
 
-// look returns how many items wait, and a channel that is closed when that changes.
+// look returns how many items wait, whether the queue is less than half full, and a channel that is closed when either
+// changes.
 func (q *queue) look() (n int, relaxed bool, changed <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -34,8 +34,8 @@ type answerOutside struct {
 	UnfurlMedia  bool   `json:"unfurl_media"`
 }
 
-// respond says the next part through the address. Everybody in the channel reads it, as with an ordinary message; where two
-// people write to each other, the one who typed the command does.
+// respond sends the next part to the address of the slash command. Everybody in the channel reads it, as with an
+// ordinary message; in the direct messages of two people, only the one who typed the command reads it.
 func (l *letter) respond(ctx context.Context, t *sender.Turn) error {
 	shows, readers := l.w.previews.Allow(l.parts[0]), "in_channel"
 	if direct(string(t.Chat)) {

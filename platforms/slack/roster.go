@@ -133,7 +133,7 @@ func (r *roster) personBy(ctx context.Context, user relay.UserID) (*slack.User, 
 	return &u, nil
 }
 
-// muted is err, with when to ask again if Slack wants a pause.
+// muted returns err; if Slack wants a pause, it adds a platforms.MutedError with the time at which to ask again.
 func muted(err error) error {
 	if f := httpcall.FaultOf(err); f.RetryAfter > 0 {
 		return errors.Join(err, &platforms.MutedError{Until: time.Now().Add(f.RetryAfter)})

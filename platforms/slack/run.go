@@ -18,7 +18,7 @@ import (
 const (
 	// maxWhispers is how many whispers may wait; further ones are dropped, and the person sees that nothing happens.
 	maxWhispers = 64
-	// whisperTime bounds one.
+	// whisperTime bounds the sending of one whisper.
 	whisperTime = 10 * time.Second
 )
 
@@ -160,7 +160,7 @@ func (r *runner) put(i item) error {
 	return nil
 }
 
-// refused is platforms.Batch.Refused of a batch with those presses.
+// refused returns the platforms.Batch.Refused for a batch with those presses.
 func (p *Bot) refused(all []pressed) func(relay.EventID, string) {
 	if len(all) == 0 {
 		return nil

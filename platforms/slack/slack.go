@@ -9,8 +9,8 @@
 // Invariants, besides those of package platforms:
 //
 //  1. An event is acknowledged to Slack only after Inbox.Accept returned nil for it. A press and a slash command are
-//     acknowledged at once, for Slack shows people a fault after three seconds.
-//  2. The next socket stands before the old one is let go, when Slack asks to connect again.
+//     acknowledged at once, because Slack shows people a fault after three seconds.
+//  2. When Slack asks to connect again, the next socket stands before the old one is released.
 //  3. Neither token is in an event, an attachment's reference, an error or the log.
 //  4. A request that may have been carried out is never repeated: Slack takes no idempotency key.
 package slack
@@ -113,7 +113,7 @@ type Bot struct {
 	status *status.Tracker
 	memory *memory
 	app    *rest.Client // a client with the app's own token, for sockets
-	// Connections of their own: what hangs there holds no message up.
+	// Sockets and files have connections of their own, so that a call that hangs there does not hold up messages.
 	sockets *httpcall.Client
 	files   *httpcall.Client
 	asides  chan aside    // capacity maxWhispers
@@ -126,7 +126,7 @@ type Bot struct {
 
 func open(o platforms.Options) (*Bot, error) { return openAt(o, slacks) }
 
-// openAt is open for an API that takes calls as often as at says.
+// openAt is open for an API with the rates in at.
 func openAt(o platforms.Options, at pace) (*Bot, error) {
 	opts, err := o.Checked(checkToken, "an API like Slack's, like http://127.0.0.1:8081/api", keys())
 	if err != nil {

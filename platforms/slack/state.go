@@ -20,7 +20,7 @@ const (
 // state is what a restart needs in order to continue. It is one blob, stored as the cursor of the batch to which it
 // belongs.
 type state struct {
-	Base string `json:"base,omitempty"` // the API all of this is true of
+	Base string `json:"base,omitempty"` // the API to which the state belongs
 	Self self   `json:"self,omitzero"`
 	// Seen is the newest message dealt with; empty: none yet. Gap, unless empty, is the newest message before an
 	// interruption whose messages have not all been fetched.
@@ -64,7 +64,7 @@ type memory struct {
 	mu    sync.Mutex // guards the fields below
 	state state
 	known bool // the stored state has been read
-	dirty bool // it is not as it was stored last
+	dirty bool // the state has changed since it was stored
 }
 
 func newMemory() *memory { return &memory{talks: recent.New[talk, bool](maxTalks)} }
@@ -85,7 +85,7 @@ func (m *memory) read() state {
 	return m.state
 }
 
-// change alters the state. It is stored with whatever is stored next.
+// change changes the state, which is stored with the next write.
 func (m *memory) change(f func(*state)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,8 +93,8 @@ func (m *memory) change(f func(*state)) {
 	m.dirty = true
 }
 
-// blob returns the state to store, with f applied. Before the stored state is read it is nil, so that that is not
-// overwritten.
+// blob returns the state to store, with f applied. It is nil until the stored state has been read, which must not be
+// overwritten before.
 func (m *memory) blob(f func(*state)) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,7 +14,7 @@ type reading struct {
 	person, channel func(id string) string
 }
 
-// plain is text without Slack's escapes: "<…>" is an address, a mention or a word to all, and "&lt;" is "<".
+// plain returns text without Slack's escapes: "<…>" is an address, a mention or a word to all, and "&lt;" is "<".
 func (r reading) plain(text string) string {
 	var b strings.Builder
 	for {
@@ -33,7 +33,7 @@ func (r reading) plain(text string) string {
 	}
 }
 
-// unescaped is s without the three escapes that Slack has.
+// unescaped returns s with Slack's three escapes replaced by their characters.
 func unescaped(s string) string {
 	if !strings.Contains(s, "&") {
 		return s

@@ -36,7 +36,7 @@ type writer struct {
 type pace struct {
 	post    ratelimit.Rate // in a channel
 	methods rest.PerMinute
-	check   time.Duration // socketmode's
+	check   time.Duration // when socketmode checks for another program's socket
 	shared  time.Duration // the first pause between looks for the message that a file became
 }
 
@@ -113,13 +113,13 @@ type letter struct {
 	buttons *slack.ActionBlock
 	// through, unless nil, is the capability by which the text is sent where the bot is not in the channel.
 	through *platforms.Capability
-	outside bool // the bot is not
+	outside bool // the bot is not in the channel
 }
 
 func (w *writer) letter(content string) (*letter, error) { return w.cut(content, dialect.MaxText) }
 
-// cut is content as a letter of parts of at most limit characters. Rendering and cutting take many times a text's size in
-// memory, so they are done to one long text at a time.
+// cut renders content and makes a letter of it, in parts of at most limit characters. Rendering and cutting take many
+// times a text's size in memory, so only one long text at a time is rendered and cut.
 func (w *writer) cut(content string, limit int) (*letter, error) {
 	if markdown.TooLong(content) {
 		return nil, errTooLong

@@ -18,7 +18,7 @@ import (
 const (
 	maxBody = 64 << 10
 	sidLen  = 34 // of every SID
-	// wait is how long Twilio waits for us to store a call; it gives up after 15 s.
+	// wait is how long we let Twilio wait while a message is stored; it gives up after 15 s.
 	wait = 10 * time.Second
 	// noReply is TwiML that answers nothing.
 	noReply = `<?xml version="1.0" encoding="UTF-8"?><Response></Response>`

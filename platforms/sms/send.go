@@ -22,7 +22,8 @@ const (
 	// maxText is in characters. A character of two UTF-16 units, such as an emoji, may count for two at Twilio.
 	maxText   = 1600
 	maxAnswer = 1 << 20
-	// queueFull is how long a sender pauses whose queue at Twilio, of hours, is full. Twilio names no time.
+	// queueFull is the pause of a sender whose queue at Twilio, which holds hours of messages, is full. Twilio names no
+	// time.
 	queueFull = 10 * time.Minute
 )
 
@@ -134,7 +135,7 @@ func (p *Bot) refused(what string, a httpcall.Answer, secret string) *httpcall.F
 	return f
 }
 
-// explained is err as a gateway may read it.
+// explained turns err into an error that a gateway may read.
 func explained(err error) *relay.ActionError {
 	return httpcall.Explain(err, "Twilio", func(f *httpcall.Fault) *relay.ActionError {
 		switch f.Code {
@@ -152,7 +153,8 @@ func explained(err error) *relay.ActionError {
 	})
 }
 
-// rates are below what Twilio queues by itself; they keep a gateway that has run wild from filling the queue.
+// rates returns rates below those at which Twilio begins to queue. They keep a gateway that has run wild from filling
+// the queue.
 func rates() ratelimit.Rates {
 	return ratelimit.Rates{
 		Bot:  ratelimit.Rate{Every: 100 * time.Millisecond, Burst: 20},

@@ -150,7 +150,7 @@ func checkID(id string) error {
 	return nil
 }
 
-// personIn returns the person of a chat: both are a number.
+// personIn returns the person of a chat: the id of both is the same number.
 func personIn(chat relay.ChatID) (relay.UserID, bool) {
 	return relay.UserID(chat), checkID(string(chat)) == nil
 }

@@ -94,7 +94,7 @@ func (p *Bot) React(ctx context.Context, a relay.React) (relay.Result, error) {
 	return relay.Result{MessageID: relay.MessageID(number), MovedTo: t.MovedTo}, nil
 }
 
-// Reaction implements platforms.Reacter. It does not contain the emoji, because the bot has one reaction on a message.
+// Reaction implements platforms.Reacter. It names no emoji, because the bot has one reaction on a message.
 func (p *Bot) Reaction(a relay.React) relay.Reaction {
 	number, _ := messageNumber(a.Message)
 	n, _ := strconv.ParseInt(number, 10, 64)
@@ -153,9 +153,9 @@ const reactions = "\u2764 👍 👎 🔥 🥰 👏 😁 🤔 🤯 😱 🤬 😢
 	"\u26a1 🍌 🏆 💔 🤨 😐 🍓 🍾 💋 🖕 😈 😴 😭 🤓 👻 \U0001f468\u200d\U0001f4bb 👀 🎃 🙈 😇 😨 🤝 \u270d 🤗 🫡 🎅 🎄 \u2603 " +
 	"💅 🤪 🗿 🆒 💘 🙉 🦄 😘 💊 🙊 😎 👾 \U0001f937\u200d\u2642 🤷 \U0001f937\u200d\u2640 😡 "
 
-// allowed is emoji as Telegram spells it, or the reaction that stands for it: gateways up to August 2026 end
-// an answer with marks that Telegram does not take. Any other emoji stays as it is, for Telegram to refuse, or
-// to take because its list has grown.
+// allowed returns emoji as Telegram spells it, or the reaction that stands for it: gateways up to August 2026 end an
+// answer with marks that Telegram does not accept. Any other emoji stays as it is: Telegram refuses it, or accepts it
+// because its list has grown.
 func allowed(emoji string) string {
 	bare := strings.Map(func(r rune) rune {
 		if r == '\ufe0e' || r == '\ufe0f' || r >= '\U0001f3fb' && r <= '\U0001f3ff' { // variation selectors, skin tones

@@ -33,7 +33,7 @@ type joiner struct {
 	pastes map[corner]paste
 }
 
-// corner is a place and who writes there.
+// corner is a place and a person who writes there.
 type corner struct{ chat, thread, author int64 }
 
 type albumKey struct {
@@ -215,8 +215,9 @@ func (a *sheaf) others() (us []*received) {
 	return us
 }
 
-// whole returns the updates that are left to hand in, and the highest number that is handed in after that. If the
-// answer is full, events that may continue in the next one are left for that, unless that would be everything.
+// whole returns the updates that are left to hand in, and the highest number among these and the ones that were handed
+// in early. If the answer is full, events that may continue in the next one are left for that, unless that would be
+// everything.
 func (a *sheaf) whole(full bool) (us []*received, highest int64) {
 	end := len(a.all)
 	if full {
@@ -235,9 +236,9 @@ func (a *sheaf) whole(full bool) (us []*received, highest int64) {
 	return us, highest
 }
 
-// rest asks for updates again, with the same offset, as long as there was a new part of something in the newest answer:
-// nothing is confirmed before that is all there. Other chats do not wait for it. It returns the updates that are left
-// to hand in, and the highest number of all. What fails here, the next poll will meet again.
+// rest asks for updates again, with the same offset, as long as the newest answer had a new part of an album or a text:
+// nothing is confirmed before that event is complete. Other chats do not wait for it. It returns the updates that are
+// left to hand in, and the highest number of all. If it fails, the next poll will fail the same way and deal with it.
 func (l *runner) rest(ctx context.Context, us []*received) (left []*received, highest int64) {
 	a, began := newSheaf(), time.Now()
 	_, grown := a.add(us)
@@ -255,8 +256,8 @@ func (l *runner) rest(ctx context.Context, us []*received) (left []*received, hi
 	return a.whole(len(us) >= batchSize)
 }
 
-// handInEarly hands updates in that are not confirmed yet: after a crash they come again, and are known. It returns
-// false when ctx ended first.
+// handInEarly hands in updates that are not confirmed yet: after a crash they come again, and are recognised. It
+// returns false if ctx ended first.
 func (l *runner) handInEarly(ctx context.Context, us []*received) bool {
 	if len(us) == 0 {
 		return true
@@ -270,7 +271,7 @@ func (l *runner) handInEarly(ctx context.Context, us []*received) bool {
 	return true
 }
 
-// ask is fetch, with the same offset, until then.
+// ask is fetch with the same offset, and ends at until.
 func (l *runner) ask(ctx context.Context, until time.Time) ([]*received, error) {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()

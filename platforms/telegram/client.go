@@ -89,7 +89,7 @@ func (c *client) call(ctx context.Context, method string, params tgbotapi.Params
 	return c.do(ctx, c.calls, method, params, out)
 }
 
-// poll is call for a method that answers late: the caller's context bounds it.
+// poll is call for a method that answers late: only the caller's context bounds it.
 func (c *client) poll(ctx context.Context, method string, params tgbotapi.Params, out any) error {
 	return c.do(ctx, c.polls, method, params, out)
 }
@@ -108,7 +108,7 @@ func (c *client) do(ctx context.Context, via *httpcall.Client, method string, pa
 	return answered(via, req, method, secret, out)
 }
 
-// upload carries out one method with a file, within ctx's deadline: how long it takes is the line's affair.
+// upload calls one method with a file, within ctx's deadline only: how long a file takes depends on the line.
 func (c *client) upload(ctx context.Context, method string, params tgbotapi.Params, f relay.File, out any) error {
 	form := httpcall.Form{File: httpcall.FormFile{
 		Field: fileParam[method], Name: cmp.Or(f.Name, "file"+f.Ext), Type: f.Mime, Content: f.Content, Size: f.Size,

@@ -24,7 +24,7 @@ func (p *Bot) Draft(ctx context.Context, a relay.Draft) (relay.Result, error) {
 		return relay.Result{}, relay.Invalid(relay.OpDraft, "draft_id is 0")
 	}
 	l, err := p.letter(a.Content)
-	if err == errEmpty { // Telegram says then that the bot thinks
+	if err == errEmpty { // for an empty draft Telegram shows that the bot is thinking
 		l, err = &letter{p: p, plain: true, parts: []dialect.Part{{}}}, nil
 	}
 	if err != nil {

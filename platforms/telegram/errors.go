@@ -18,7 +18,7 @@ var (
 	errUnknownMessage = relay.Refused("Bad Request: MESSAGE_ID_INVALID", nil)
 )
 
-// explained is err as a gateway may read it.
+// explained turns err into an error that a gateway may read.
 func explained(err error) *relay.ActionError {
 	return httpcall.Explain(err, "Telegram", func(f *httpcall.Fault) *relay.ActionError {
 		if refusedWith(err, "peer_id_invalid", "chat was deactivated") {

@@ -30,7 +30,7 @@ type examiner struct {
 	base    string // of the API, as configured
 	client  *client
 	status  *status.Tracker
-	hookURL string // where Telegram posts updates if posted is true
+	hookURL string // where Telegram posts updates, or where it would if posted were true
 	posted  bool   // Telegram posts updates to hookURL, and the bot does not poll
 }
 
@@ -62,7 +62,7 @@ func (e *examiner) Examine(ctx context.Context, chats []relay.Place) (out platfo
 	return out
 }
 
-// updates finds what keeps updates from coming here.
+// updates finds reasons why updates do not arrive here.
 func (e *examiner) updates(ctx context.Context, asked httpcall.Asked) []finding.Finding {
 	w, err := e.client.webhook(ctx)
 	if err != nil {
@@ -128,7 +128,7 @@ func (e *examiner) chat(ctx context.Context, about string, me tgbotapi.User, cha
 	var m struct {
 		member
 		CanSend bool  `json:"can_send_messages"` // set if the bot is restricted
-		Present *bool `json:"is_member"`         // set if the bot is restricted, which it may also be outside the group
+		Present *bool `json:"is_member"`         // set if the bot is restricted: a restricted bot may have left the group
 		CanPost *bool `json:"can_post_messages"` // set if the bot is an administrator of a channel
 	}
 	where := tgbotapi.Params{"chat_id": chat, "user_id": string(e.bot.ID)}

@@ -78,7 +78,7 @@ func openLocal(dir, path string) (io.ReadCloser, error) {
 		return nil, withoutPath("files_dir", err)
 	}
 	defer root.Close() // the file stays open
-	// Looked at before it is opened: opening a pipe would wait for its other end.
+	// Check what it is before opening it: opening a pipe would wait for its other end.
 	switch info, err := root.Stat(below); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, gone("the Bot API server has it no more", nil)

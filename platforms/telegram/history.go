@@ -166,8 +166,8 @@ func (c *chatter) age(now time.Time) {
 
 func (l heard) size() int { return len(l.line.Text) + len(l.line.UserID) + len(l.line.UserName) }
 
-// before returns the newest n lines at a place before a message, behind the bot's own last one, oldest first. whole
-// reports whether only n keeps others back, or that they are more than an event carries.
+// before returns at most n lines at a place from before a message and after the bot's own last one: the newest, oldest
+// first. whole reports that no such line is missing, or only because of n, or because an event can carry no more.
 func (h *history) before(s spot, number int64, n int) (lines []relay.ContextLine, whole bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -25,23 +25,23 @@ import (
 const (
 	headerSecret = "X-Telegram-Bot-Api-Secret-Token"
 	maxUpdate    = 1 << 20
-	// hookWait is how long Telegram waits for us to store an update.
+	// hookWait is how long we let Telegram wait while an update is stored.
 	hookWait = 20 * time.Second
-	// lookEvery is the pause between two looks at what Telegram says of the web hook.
+	// lookEvery is the pause between two requests for the state of the web hook.
 	lookEvery = 5 * time.Minute
-	// maxAgain is how often a web hook that somebody removed is set again, within againIn: another program that polls
-	// this bot removes it each time.
+	// maxAgain is how often a web hook that somebody removed is set again: another program that polls this bot removes
+	// it each time. The count begins anew once a web hook that we set has stood for againIn.
 	maxAgain = 3
 	againIn  = 24 * time.Hour
 )
 
-// hookPorts are those that Telegram calls.
+// hookPorts are the ports that Telegram calls.
 var hookPorts = []string{"", "443", "80", "88", "8443"}
 
-// hooked holds what a bot needs if Telegram calls it.
+// hooked holds what a bot needs to get its updates through a web hook.
 type hooked struct {
 	// Set once, by open.
-	secret relay.Secret // is in every request; Telegram alone is told
+	secret relay.Secret // Telegram sends it with every request, and nobody else knows it
 	feed   *inbox.Feed
 
 	mu     sync.Mutex // guards the fields below
@@ -49,7 +49,7 @@ type hooked struct {
 	stored time.Time  // when the newest request was answered with success
 }
 
-// openHook makes what a bot needs whose updates are posted to address.
+// openHook makes what a bot needs to get its updates through a web hook.
 func openHook(o platforms.Options) (*hooked, error) {
 	u, err := url.Parse(o.PublicURL)
 	switch {
@@ -149,7 +149,7 @@ func (l *runner) serve(ctx context.Context) error {
 	return nil
 }
 
-// handedIn notes whether what Telegram posted could be stored.
+// handedIn notes whether updates from Telegram could be stored.
 func (l *runner) handedIn(err error) {
 	if err == nil {
 		l.status.SetStuck("")

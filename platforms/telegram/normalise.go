@@ -31,7 +31,7 @@ type reading struct {
 	moves  []platforms.Move
 	roster []platforms.RosterChange
 	own    int      // how many of the event's attachments are the message's own; the others belong to the message to which it replies
-	topic  topicKey // the topic whose name topicNamed became known; zero: none
+	topic  topicKey // the topic whose name became known, which is in named; zero: none
 	named  string
 	post   *message // the message of event, if it is a new one
 }
@@ -198,7 +198,7 @@ func threadIn(m *message) relay.ThreadID {
 	return ""
 }
 
-// reply fills in what m answers.
+// reply fills in the message to which m replies.
 func (n normaliser) reply(m *message, ev *relay.Event) {
 	switch r := m.ReplyTo; {
 	case m.implicitReply():
@@ -267,7 +267,7 @@ func (c chat) name() string { return cmp.Or(c.Title, fullName(c.FirstName, c.Las
 
 func nameOf(u tgbotapi.User) string { return fullName(u.FirstName, u.LastName, u.UserName) }
 
-// fullName returns a person's name as Telegram shows it; a deleted account may have neither.
+// fullName returns a person's name as Telegram shows it; a deleted account may have neither a name nor a handle.
 func fullName(first, last, handle string) string {
 	return cmp.Or(strings.TrimSpace(first+" "+last), handle)
 }

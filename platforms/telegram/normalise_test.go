@@ -346,7 +346,7 @@ func TestOpened(t *testing.T) {
 	}
 }
 
-// newReader is the reader of a bot that knows nothing yet.
+// newReader returns the reader of a bot that knows nothing yet.
 func newReader() *reader {
 	return &reader{normaliser{bot: relay.Bot{Platform: Name, ID: "700100"}, me: testMe, topics: newTopics()}, newHistory(), discard()}
 }

@@ -38,12 +38,12 @@ type runner struct {
 	cursor position
 	wait   backoff.Backoff
 	up     bool // the newest getUpdates was answered
-	ever   bool // one was; of a bot that does not poll: the web hook was set
+	ever   bool // a getUpdates was answered; for a bot that does not poll: the web hook was set
 	probe  bool // the newest getUpdates met another poller
-	// Of a bot that does not poll.
-	setAt time.Time // its web hook, the last time
-	again int       // so often it was set again
-	said  string    // about it, in the log
+	// For a bot that does not poll.
+	setAt time.Time // when the web hook was last set
+	again int       // how often it was set again
+	said  string    // the last reason that was logged about it
 }
 
 // Run implements platforms.Bot. The goroutines of net/http end with their connections.
@@ -68,7 +68,7 @@ func (p *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	return nil
 }
 
-// attended is run, while presses are answered and the list of commands is kept.
+// attended calls run; meanwhile it answers presses and keeps the list of commands up to date.
 func (p *Bot) attended(ctx context.Context, run func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -237,8 +237,9 @@ func (l *runner) deliver(ctx context.Context, b platforms.Batch, of []*received)
 	})
 }
 
-// lookOut answers presses that arrive while those updates have waited for the disk for lookAfter: it asks again with
-// the same offset, which confirms nothing. Other new updates are left for the next poll.
+// lookOut has presses answered that arrive while those updates still wait for the disk. It starts after they have
+// waited for lookAfter, and asks again with the same offset, which confirms nothing. Other new updates are left for the
+// next poll.
 func (l *runner) lookOut(ctx context.Context, of []*received) {
 	known := newSheaf()
 	known.add(of)

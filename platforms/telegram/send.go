@@ -78,7 +78,7 @@ func (l *letter) unformat() bool {
 	return false
 }
 
-// place says where in a chat a message goes and how loud.
+// place says where in a chat a message goes, and whether it is silent.
 type place struct {
 	thread   string
 	reply    string // message number
@@ -119,8 +119,8 @@ func (pl place) into(params tgbotapi.Params) {
 	}
 }
 
-// tried notes the result of a message. Only the first message is a reply; if the chat has moved, the message replied to
-// stayed in the old chat.
+// tried forgets the message to reply to after a message was sent, because only the first one is a reply, and after the
+// chat has moved, because the message to reply to stayed in the old chat.
 func (pl *place) tried(t *sender.Turn, err error) {
 	if err == nil || t.MovedTo != "" {
 		pl.reply, pl.fallback = "", ""
@@ -183,7 +183,8 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	}
 }
 
-// textParams returns the parameters of a message with a part's text, which has no previews that it may not have.
+// textParams returns the parameters of a message with a part's text. They switch link previews off if the operator does
+// not allow them for its links.
 func (p *Bot) textParams(part dialect.Part) tgbotapi.Params {
 	params := tgbotapi.Params{"text": part.Text}
 	var links []string
@@ -219,7 +220,7 @@ func (p *Bot) call(ctx context.Context, t *sender.Turn, method string, params tg
 	return err
 }
 
-// inChat is call for a method that once calls with params.
+// inChat is call for a request that the function once makes with params.
 func (p *Bot) inChat(ctx context.Context, t *sender.Turn, params tgbotapi.Params, once func(context.Context) error) error {
 	do := sender.Call{Do: func(ctx context.Context) error {
 		params["chat_id"] = string(t.Chat)

@@ -142,7 +142,7 @@ type Bot struct {
 	hooked    *hooked       // nil: the bot polls
 	lookEvery time.Duration // at the web hook; tests shorten it
 
-	*examiner // how the bot stands there
+	*examiner // asks Telegram about the bot
 
 	cutting sync.Mutex // held while a long text is rendered and cut
 }
@@ -243,9 +243,9 @@ func (p *Bot) Descriptor() relay.Descriptor {
 	}
 }
 
-// rates are Telegram's limits for a bot: about 30 messages a second. The limit in one chat is not published, and
-// differs, so there Telegram's "retry after" decides: a guess could refuse messages that Telegram would accept. The
-// rates of chats and instances only keep one busy gateway from using up the bot for all others.
+// rates keep a bot within Telegram's limit, which is about 30 messages a second. The limit in one chat is not
+// published, and differs, so there Telegram's "retry after" decides: a guess could refuse messages that Telegram would
+// accept. The rates of chats and instances only keep one busy gateway from using up the bot for all others.
 var rates = ratelimit.Rates{
 	Bot:      ratelimit.Rate{Every: 40 * time.Millisecond, Burst: 5}, // at most 30 in a second
 	Chat:     ratelimit.Rate{Every: 100 * time.Millisecond, Burst: 60},

@@ -69,7 +69,7 @@ func topicIn(chat relay.ChatID, thread relay.ThreadID) (k topicKey, ok bool) {
 	return topicKey{c, n}, err == nil && err2 == nil && n > 0
 }
 
-// topicName is name as Telegram takes it.
+// topicName returns name in the form that Telegram accepts.
 func topicName(name string) string {
 	runes := []rune(strings.Join(strings.Fields(markdown.Clean(name)), " "))
 	return strings.TrimSpace(string(runes[:min(len(runes), maxTopicName)]))

@@ -20,8 +20,8 @@ import (
 
 const (
 	maxBody = 1 << 20
-	// wait is how long a caller waits for us to store a message. By Standard Webhooks, senders give up after 15 s or
-	// more.
+	// wait is how long we let a caller wait while a message is stored. By Standard Webhooks, senders give up after 15 s
+	// or more.
 	wait = 12 * time.Second
 	// maxName bounds the user and the chat that a caller names, in bytes.
 	maxName  = 128
@@ -130,8 +130,8 @@ func (m message) said() (string, error) {
 	return headed(m.Title) + "\n" + text, nil
 }
 
-// headed is s as the first line of a message. A title like "/dev/sda1 is full" would make the message a command, which
-// only a text can be: it stands in quotation marks then.
+// headed returns s as the first line of a message. A title like "/dev/sda1 is full" would make the message a command,
+// which only a text may be, so headed puts such a title in quotation marks.
 func headed(s string) string {
 	if s = strings.TrimSpace(s); strings.HasPrefix(s, "/") {
 		return `"` + s + `"`

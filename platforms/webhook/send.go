@@ -111,7 +111,7 @@ func (p *Bot) post(ctx context.Context, id string, body []byte) error {
 	return fault
 }
 
-// explained is err as a gateway may read it.
+// explained turns err into an error that a gateway may read.
 func explained(err error) *relay.ActionError {
 	return httpcall.Explain(err, "reply_url", func(f *httpcall.Fault) *relay.ActionError {
 		if f.Status == http.StatusGone {

@@ -113,7 +113,7 @@ func checkReplyURL(v string) error {
 	return nil
 }
 
-// caller is who a chat is with: every chat is its caller's own.
+// caller returns the person of a chat: every chat belongs to one caller.
 func (p *Bot) caller(chat relay.ChatID) (relay.UserID, bool) {
 	user, _, _ := strings.Cut(string(chat), "/")
 	hook, _, _ := strings.Cut(user, ":")

@@ -142,7 +142,7 @@ func (c *client) send(ctx context.Context, user, text string) (relay.MessageID, 
 			continue
 		}
 		refused := &httpcall.Fault{What: "message/send", Status: http.StatusOK, Sent: httpcall.Refused}
-		switch { // WeCom says 0 even then
+		switch { // in these cases, too, WeCom answers with code 0
 		case err != nil:
 			return "", err
 		case out.Invalid != "":

@@ -21,9 +21,9 @@ const (
 // errMessage is the error for an unreadable message from WeCom. It quotes nothing.
 var errMessage = errors.New("WeCom's message makes no sense")
 
-// elements returns the texts in the root of an XML document, by name. What WeCom never sends is an error: directives,
-// entities other than XML's own five, processing instructions behind the start, anything beside the root, a name that
-// comes twice.
+// elements returns the texts in the root of an XML document, by name. It returns an error for everything that WeCom
+// never sends: directives, entities other than XML's own five, processing instructions behind the start, anything
+// beside the root, a name that comes twice.
 func elements(doc []byte) (map[string]string, error) {
 	d := xml.NewDecoder(bytes.NewReader(doc))
 	all := make(map[string]string)
@@ -117,14 +117,14 @@ func (p *Bot) event(m map[string]string) (*relay.Event, error) {
 	}, nil
 }
 
-// isUser reports whether s can be a user id. "|" separates several users and "@all" means everybody, so neither may
-// reach a message for one person.
+// isUser reports whether s can be a user id. "|" separates several users, and "@all" means everybody: with either in it
+// a message for one person would reach others, too.
 func isUser(s string) bool {
 	beyond := func(r rune) bool { return r <= ' ' || r > '~' || r == '|' }
 	return s != "" && len(s) <= maxID && !strings.ContainsFunc(s, beyond) && !strings.EqualFold(s, "@all")
 }
 
-// lines joins the parts that are not empty, one per line.
+// lines joins the parts that are neither empty nor a lone comma, one per line.
 func lines(parts ...string) string {
 	var out []string
 	for _, s := range parts {

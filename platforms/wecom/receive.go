@@ -15,7 +15,7 @@ import (
 
 const (
 	maxBody = 64 << 10
-	// wait is how long WeCom waits for us to store a message; it gives up after 5 s, and repeats.
+	// wait is how long we let WeCom wait while a message is stored; it gives up after 5 s, and repeats.
 	wait     = 4 * time.Second
 	textType = "text/plain; charset=utf-8"
 )

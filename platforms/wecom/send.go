@@ -18,7 +18,7 @@ const maxText = 2048
 
 // Send implements platforms.Bot.
 func (p *Bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
-	user, _ := p.user(a.Chat) // turns has checked that it is one
+	user, _ := p.user(a.Chat) // turns.Post checks that it is one
 	parts, err := plain.Parts(a.Content, maxText, utf8.RuneLen)
 	if err != nil {
 		return relay.Result{}, relay.Refused(err.Error(), nil)
@@ -33,7 +33,7 @@ func (p *Bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 	}})
 }
 
-// answered notes what became of a message: whether WeCom trusts us still.
+// answered notes the result of a message, if it shows whether WeCom still accepts our requests.
 func (p *Bot) answered(err error) {
 	switch f := httpcall.FaultOf(err); {
 	case err == nil:
@@ -45,7 +45,7 @@ func (p *Bot) answered(err error) {
 	}
 }
 
-// explained is err as a gateway may read it.
+// explained turns err into an error that a gateway may read.
 func explained(err error) *relay.ActionError {
 	return httpcall.Explain(err, "WeCom", func(f *httpcall.Fault) *relay.ActionError {
 		switch {
@@ -54,7 +54,7 @@ func explained(err error) *relay.ActionError {
 		case isStale(f):
 			return relay.Refused("bad_credentials", nil)
 		}
-		// Behind this follows this machine's address, which is not for a gateway.
+		// Behind these words WeCom names this machine's address, which is not for a gateway.
 		words, _, _ := strings.Cut(f.Message, ", hint:")
 		words, _, _ = strings.Cut(words, ", from ip:")
 		return relay.Refused(words, nil)

@@ -108,7 +108,7 @@ var errorTable = map[int]meaning{
 
 const codeToken = 190 // the token is wrong, or expired
 
-// refused returns the fault that an answer with an error tells.
+// refused returns the Fault for an answer with an error.
 func (p *Bot) refused(what string, a httpcall.Answer) *httpcall.Fault {
 	var body struct {
 		Error *apiError `json:"error"`
@@ -135,7 +135,7 @@ func (p *Bot) refused(what string, a httpcall.Answer) *httpcall.Fault {
 	return f
 }
 
-// explained is err in words that a gateway may read.
+// explained turns err into the error that a gateway may read.
 func explained(err error) *relay.ActionError {
 	return httpcall.Explain(err, "WhatsApp", func(f *httpcall.Fault) *relay.ActionError {
 		k := errorTable[f.Code]

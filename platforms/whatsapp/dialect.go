@@ -74,7 +74,7 @@ func blocks(text string) (out []markdown.CodeBlock) {
 // splitter is the markdown.Cuts of one text.
 type splitter struct{ markdown.Splitter[rune] }
 
-// Reach implements markdown.Cuts. Fences that a cut adds have their place.
+// Reach implements markdown.Cuts. It leaves room for the fences that a cut adds.
 func (s *splitter) Reach(start int) int {
 	left := s.Limit - 2*(len(fence)+1)
 	if len(s.Blocks) == 0 {

@@ -150,7 +150,7 @@ func (p *Bot) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser
 	case err == nil && max(is.Size, a.Size) > relay.MaxFile:
 		return nil, errTooLarge
 	case err == nil:
-	case f.Sent == httpcall.Refused && !f.Limited() && f.Status != http.StatusUnauthorized && f.Message != httpcall.NoAnswer: // else not the API said so
+	case f.Sent == httpcall.Refused && !f.Limited() && f.Status != http.StatusUnauthorized && f.Message != httpcall.NoAnswer: // in these cases the API itself says that it has no such file
 		return nil, gone(err)
 	default:
 		return nil, err

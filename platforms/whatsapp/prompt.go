@@ -15,11 +15,11 @@ import (
 const (
 	maxButtons = 3
 	maxRows    = 10
-	// What stands on them, in UTF-16 units.
+	// The longest texts, in UTF-16 units: of a button, of a row, and of the line below a row.
 	maxTitle    = 20
 	maxRow      = 24
 	maxBelowRow = 72
-	// choose opens the list.
+	// choose is the text of the button that opens the list.
 	choose = "Choose"
 )
 
@@ -86,7 +86,7 @@ func list(a relay.Prompt) obj {
 	return obj{"type": "list", "action": obj{"button": choose, "sections": []obj{{"rows": rows}}}}
 }
 
-// short is s, cut to at most that many units.
+// short returns s, cut to at most that many UTF-16 units, with an ellipsis at a cut.
 func short(s string, most int) string {
 	if units(s) <= most {
 		return s
@@ -116,7 +116,8 @@ type refusal struct {
 	words string
 }
 
-// refuse is platforms.Batch.Refused for a batch with those events. It queues the words for the person who pressed.
+// refuse returns the platforms.Batch.Refused for a batch with those events: a function that queues the words for the
+// person who pressed.
 func (p *Bot) refuse(events []relay.Event) func(relay.EventID, string) {
 	return func(press relay.EventID, words string) {
 		at := slices.IndexFunc(events, func(ev relay.Event) bool { return ev.ID == press })

@@ -33,7 +33,8 @@ type letter struct {
 	p     *Bot
 	reply relay.MessageID // the message to which the next one replies; empty: none
 	parts []string        // not sent yet
-	// below returns what stands below the last part of a question; nil: nothing.
+	// below returns the content of the last message of a question: the text body, and the buttons or the list below it.
+	// nil: the letter is no question.
 	below func(body string) obj
 }
 
@@ -86,7 +87,7 @@ func (l *letter) post(ctx context.Context, t *sender.Turn, kind string, content 
 // to returns a message to a person, without its content.
 func to(chat relay.ChatID) obj {
 	m := obj{"messaging_product": "whatsapp", "recipient_type": "individual"}
-	if strings.Contains(string(chat), ".") { // who hides their number
+	if strings.Contains(string(chat), ".") { // the person hides their number
 		m["recipient"] = chat
 	} else {
 		m["to"] = chat
@@ -137,8 +138,8 @@ func (p *Bot) Reaction(a relay.React) relay.Reaction {
 	return relay.Reaction{Chat: relay.Chat{Bot: p.bot, ID: a.Chat}, Message: a.Message}
 }
 
-// Typing implements platforms.Typer. It leaves at once or not at all, at most one in typingLasts, and marks the person's
-// newest message as read: the API knows no other way. When that is not remembered, nothing is shown.
+// Typing implements platforms.Typer. It leaves at once or not at all, at most one in typingLasts, and marks the
+// person's newest message as read: the API has no other way. If that message is not remembered, nothing is shown.
 func (p *Bot) Typing(ctx context.Context, a relay.Typing) (relay.Result, error) {
 	t, err := p.turns.AtOnce(ctx, a.Chat)
 	if t == nil {

@@ -82,7 +82,7 @@ type Bot struct {
 	status   *status.Tracker
 	feed     *inbox.Feed
 	log      *slog.Logger
-	newest   *recent.Values[relay.ChatID, relay.MessageID] // each person's newest message: only there can the API show that the bot types
+	newest   *recent.Values[relay.ChatID, relay.MessageID] // each person's newest message: the API shows only there that the bot types
 	said     *recent.Values[relay.MessageID, string]       // texts of messages: the API names a quoted message without its text
 	refusals chan refusal                                  // presses whose people are to be told that they do not count
 	watch    *inbox.Watch
@@ -147,7 +147,7 @@ func checkSecret(s relay.Secret) error {
 var (
 	numberForm  = regexp.MustCompile(`^[0-9]{5,20}$`)
 	versionForm = regexp.MustCompile(`^v[0-9]{1,3}\.[0-9]{1,2}$`)
-	// personForm: a number, without its plus, or what Meta calls somebody who hides theirs.
+	// personForm matches a number, without its plus, or Meta's id of a person who hides theirs.
 	personForm = regexp.MustCompile(`^(?:[0-9]{5,20}|[A-Z]{2}\.[A-Za-z0-9.]{1,140})$`)
 )
 

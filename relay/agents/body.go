@@ -95,7 +95,7 @@ func checkText(name, text string) error {
 	return nil
 }
 
-// checkID reports why s is no id that a caller may make up.
+// checkID reports why s cannot be an id that a caller makes up.
 func checkID(name, s string) error {
 	if len(s) > maxID {
 		return routes.Refused(http.StatusBadRequest, name+": longer than 256 bytes")

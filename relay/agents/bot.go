@@ -25,7 +25,7 @@ const (
 	maxReply = 131_072
 	// storeWithin is how long a caller waits for the disk.
 	storeWithin = 10 * time.Second
-	// maxPushed bounds how many chats are remembered, and maxOpen how many events of a chat one answer answers.
+	// maxPushed is how many chats are remembered; maxOpen is how many events of a chat one answer can answer.
 	maxPushed = 4096
 	maxOpen   = 16
 )
@@ -246,7 +246,7 @@ func (b *Bot) Taken(_ relay.InstanceID, of store.About) {
 	delete(b.taken, of.ID)
 }
 
-// owedFor is for how long an answer is still owed.
+// owedFor is how long an answer is still owed.
 const owedFor = 10 * time.Minute
 
 // Owed implements hub.Programs. If the database cannot be read, nothing is owed.
@@ -268,14 +268,14 @@ func (b *Bot) awaitTaken(ev relay.EventID) (taken <-chan struct{}, done func()) 
 	return c, await(b, b.taken, ev, c)
 }
 
-// awaitReplies returns a channel of what agents say to the caller from now on. Of replies in quick succession it may have only
-// the first. Call done in the end.
+// awaitReplies returns a channel of the replies that agents give to the caller from now on. Of replies in quick
+// succession it may have only the first. Call done in the end.
 func (b *Bot) awaitReplies(caller string) (said <-chan callers.Reply, done func()) {
 	c := make(chan callers.Reply, 1)
 	return c, await(b, b.told, caller, c)
 }
 
-// await has c among those that wait for something, until done.
+// await adds c to the channels of all that wait for something; done removes it. b.mu guards all.
 func await[K comparable, T any](b *Bot, all map[K][]chan<- T, something K, c chan<- T) (done func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -23,7 +23,7 @@ func (c caller) program(i relay.InstanceID) relay.Program {
 	return relay.Program{Caller: c.Name, Agent: i}
 }
 
-// bearer finds the caller by its token, and reads the body, which it has to have signed if it signs.
+// bearer finds the caller by its token, and reads the body, which the caller must have signed if it signs.
 func (d *Desk) bearer(ctx context.Context, r *request) error {
 	if err := d.prove(ctx, r, callers.TokenPurpose, routes.Bearer(r.Request)); err != nil {
 		return err
@@ -60,12 +60,12 @@ func signed(secret relay.Secret, body []byte, signature string) bool {
 	return hmac.Equal(sum, m.Sum(nil))
 }
 
-// wakeKey finds the caller by a key that is good for waking one agent, which the path has.
+// wakeKey finds the caller by the key in the path, which allows it to wake one agent.
 func (d *Desk) wakeKey(ctx context.Context, r *request) error {
 	return d.prove(ctx, r, callers.WakePurpose, r.rest)
 }
 
-// pushKey finds the caller by a key that is good for telling one person something, which the path has, and reads the body.
+// pushKey finds the caller by the key in the path, which allows it to write to one person, and reads the body.
 func (d *Desk) pushKey(ctx context.Context, r *request) error {
 	if err := d.prove(ctx, r, callers.PushPurpose, r.rest); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (d *Desk) failed(r *request) error {
 	return routes.Unauthorized()
 }
 
-// read reads the body, which has to arrive in time.
+// read reads the body, which has to arrive within bodyTime.
 func (r *request) read() (err error) {
 	r.raw, err = routes.Body(r.w, r.Request, bodyTime)
 	return err
@@ -112,7 +112,7 @@ func (r *request) read() (err error) {
 type target struct {
 	relay.Program
 	session string
-	named   bool // the caller said which session
+	named   bool // the caller named the session
 }
 
 func (t target) chat() relay.ChatID { return t.Program.Chat(t.session) }
@@ -151,7 +151,7 @@ func (d *Desk) find(ctx context.Context, c caller, id, session string) (t target
 // reaches reports whether the caller may reach the agent with that id.
 func (d *Desk) reaches(ctx context.Context, c caller, id string) (bool, error) {
 	if id == "" || len(id) > relay.MaxName {
-		id = "/" // no agent's
+		id = "/" // no agent has this id
 	}
 	bound, err := d.db.Bindings(ctx, store.BindingFilter{
 		Platform: relay.ProgramPlatform, User: c.program(relay.InstanceID(id)).User(), Instance: relay.InstanceID(id),

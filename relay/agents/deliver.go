@@ -90,9 +90,9 @@ func (d *Desk) read(ctx context.Context, r *request) (h handed, p payload, err e
 type how int
 
 const (
-	fresh how = iota // it was not handed over before
-	again            // it was, and is not delivered once more
-	other            // something else was, under the same dispatch
+	fresh how = iota // it is new
+	again            // it repeats an earlier one, and is not delivered once more
+	other            // an earlier message with the same dispatch had another text
 )
 
 // hand stores a caller's message, and returns the receipt that counts for its dispatch.

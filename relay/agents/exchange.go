@@ -57,7 +57,7 @@ func (d *Desk) exchange(ctx context.Context, r *request) (any, error) {
 	return exchanged{h.correlation, reply.Content, milli(reply.At), string(h.to.Agent), warnings}, nil
 }
 
-// errNoReply is the answer to an exchange to which the agent has said nothing in time.
+// errNoReply is the answer to an exchange if the agent has not replied in time.
 var errNoReply error = routes.Refused(http.StatusGatewayTimeout, "no reply")
 
 // ask hands over h and waits for the agent's final answer until ctx ends; then it returns the last answer so far.
@@ -107,7 +107,7 @@ type line struct {
 	users int
 }
 
-// take waits for a chat's turn until ctx ends. over is to be called at its end.
+// take waits for a chat's turn until ctx ends. The caller calls over when the turn ends.
 func (ts *turns) take(ctx context.Context, chat relay.ChatID) (over func(), err error) {
 	ts.mu.Lock()
 	if ts.lines == nil {

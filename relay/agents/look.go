@@ -15,7 +15,7 @@ import (
 const (
 	// activeFor is how long an agent counts as active after it acknowledged or requested something.
 	activeFor = 2 * time.Minute
-	// maxReplies are given out at once.
+	// maxReplies is how many replies one answer contains at most.
 	maxReplies = 100
 )
 
@@ -122,7 +122,7 @@ func (d *Desk) stateOf(ctx context.Context, rec relay.Receipt) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// It has left the lane since the receipt was read, if it was taken.
+	// If its entry was taken, it has left the lane since the receipt was read.
 	rec, _, err = d.db.Callers.Receipt(ctx, rec.Caller, rec.Event)
 	if !rec.TakenAt.IsZero() {
 		return "taken", err

@@ -9,7 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 )
 
-// unavailable returns the answer of an internal error.
+// unavailable returns the answer to a request that cannot be served now, such as after an internal error.
 func unavailable() *routes.Refusal {
 	return &routes.Refusal{Status: http.StatusServiceUnavailable, Text: "unavailable", Wait: 5 * time.Second}
 }

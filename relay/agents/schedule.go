@@ -11,7 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/callers"
 )
 
-// retryDue is the pause after something that was due could not be stored.
+// retryDue is the pause after a due message could not be stored.
 const retryDue = 5 * time.Second
 
 // schedule stores a message that is to be delivered later.
@@ -68,14 +68,14 @@ func (d *Desk) deliverDue(ctx context.Context) (next time.Time, ok bool, err err
 	return next, false, nil
 }
 
-// deliverOne delivers one that is due. Its entry and its receipt are stored together, so it comes once.
+// deliverOne delivers one message that is due. Its entry and its receipt are stored together, so it is delivered once.
 func (d *Desk) deliverOne(ctx context.Context, rec relay.Receipt) error {
 	if !d.live.Awake(rec.Agent) {
 		if _, err := d.waker.Ask(ctx, rec.Agent); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
 	}
-	if rec.Text == "" { // it was woken, and that is all
+	if rec.Text == "" { // a wake without a message
 		return d.db.Callers.Unschedule(ctx, rec)
 	}
 	warnings, err := d.waits(ctx, rec.Agent)

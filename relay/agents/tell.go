@@ -22,20 +22,20 @@ const (
 	tellRate, tellBurst = 0.5, 30
 )
 
-// What became of a message to a person.
+// The outcomes of a message to a person.
 const (
 	toldSent    = "sent"
 	toldWaits   = "waiting" // on disk, until the network takes it
 	toldUnknown = "unknown" // it may have been sent
 )
 
-// told is the answer to a program that tells a person something.
+// told is the answer to a program that writes to a person.
 type told struct {
 	State string `json:"state"` // sent, waiting or unknown
 	At    int64  `json:"told_at"`
 }
 
-// tell is the body of a request that tells a person something.
+// tell is the body of a request to write to a person.
 type tell struct {
 	Text       string `json:"text"`
 	DispatchID string `json:"dispatch_id"`
@@ -57,7 +57,7 @@ func (d *Desk) tellPerson(ctx context.Context, r *request) (any, error) {
 	return d.tell(ctx, r.caller, *p, t)
 }
 
-// push tells a person something as ntfy's clients publish.
+// push writes to a person, for requests in the form of ntfy's clients.
 func (d *Desk) push(ctx context.Context, r *request) (any, error) {
 	mac := d.mac.MAC(callers.PushPurpose, relay.NewSecret([]byte(r.rest)))
 	n := slices.IndexFunc(r.caller.People, func(p callers.Person) bool { return bytes.Equal(p.Push, mac) })
@@ -96,7 +96,7 @@ func headed(h http.Header, text string) string {
 	return strings.TrimSpace(head + "\n" + text)
 }
 
-// tell tells a person something, once for each dispatch.
+// tell writes to a person, once for each dispatch.
 func (d *Desk) tell(ctx context.Context, c caller, p callers.Person, t tell) (any, error) {
 	switch {
 	case strings.TrimSpace(t.Text) == "":

@@ -131,7 +131,7 @@ func orNotFound(err error) error {
 	return routes.NotFound()
 }
 
-// wakeOnly wakes an agent without a word, so nothing can be acknowledged.
+// wakeOnly wakes an agent without a message, so nothing can be acknowledged.
 func (d *Desk) wakeOnly(ctx context.Context, to target) (any, error) {
 	out := woke{WokenAt: milli(d.now()), SessionID: to.session}
 	if d.live.Awake(to.Agent) {
@@ -143,7 +143,7 @@ func (d *Desk) wakeOnly(ctx context.Context, to target) (any, error) {
 	return out, err
 }
 
-// wakeWith wakes an agent with something to read, and waits a while for its gateway to take that.
+// wakeWith wakes an agent with a message, and waits a while for its gateway to take it.
 func (d *Desk) wakeWith(ctx context.Context, c caller, h handed, wait time.Duration) (any, error) {
 	awake := d.live.Awake(h.to.Agent)
 	warning := "connected: not taken yet"
@@ -180,7 +180,7 @@ func (d *Desk) wakeWith(ctx context.Context, c caller, h handed, wait time.Durat
 	out.WokenAt = milli(d.now())
 	switch {
 	case out.Woken:
-	case awake && rec.Skipped: // it is connected, and takes nothing now
+	case awake && rec.Skipped: // it is connected, but cannot be given anything now
 		out.Warnings = rec.Warnings
 	default:
 		out.Warnings = []string{warning}
@@ -188,7 +188,7 @@ func (d *Desk) wakeWith(ctx context.Context, c caller, h handed, wait time.Durat
 	return out, nil
 }
 
-// poke causes a poke of a sleeping agent, and says how the agent is.
+// poke causes a poke of a sleeping agent, and returns the warning for the caller: what became of it.
 func (d *Desk) poke(ctx context.Context, i relay.InstanceID) (said string, err error) {
 	a, err := d.waker.Ask(ctx, i)
 	switch {

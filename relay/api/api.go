@@ -34,7 +34,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/token"
 )
 
-// The rates per credential: requests a second, and at once after a pause.
+// The rates per credential: how many requests a second, and how many at once after a pause.
 const (
 	manageRate, manageBurst = 2, 60
 	// A tenant's gateways may share a credential, start together, and ask once per platform.
@@ -85,7 +85,7 @@ func New(svc *manage.Service, auth *token.Authority, id *identity.Verifier, o Op
 type request struct {
 	*http.Request
 	w     http.ResponseWriter
-	from  netip.Addr // the caller's address, behind trusted proxies
+	from  netip.Addr // the caller's address, found behind trusted proxies
 	route string     // its name: the path without rest
 	rest  string     // the rest of the path, where a route ends in "/"
 }
@@ -99,7 +99,7 @@ type route struct {
 	do      handler
 }
 
-// byPath returns all routes, by their exact paths; one that ends in "/" has one more part. But for the token endpoint,
+// byPath returns all routes, by their exact paths; one that ends in "/" has one more part. Except for the token endpoint,
 // each is an operation of the table; one that is not named here takes its arguments as they are.
 func byPath() map[string]route {
 	all := map[string]route{"/relay/identity/": {[]string{http.MethodGet, http.MethodPost}, (*API).identity}}

@@ -17,7 +17,7 @@ const (
 	maxBody = 64 << 10 // bytes
 	// bodyTime is how long a body may take to arrive. Gateways give up after 15 s themselves.
 	bodyTime = 10 * time.Second
-	// strangersTime is the same for a body that has the credential in it.
+	// strangersTime is the same for a body that contains the credential.
 	strangersTime = 5 * time.Second
 	// maxText bounds a string that is no id, in bytes: a token, a URL.
 	maxText = 2048
@@ -113,7 +113,7 @@ func id[T ~string](b *body, name string) T {
 	return T(s)
 }
 
-// optionalID is empty when the member is absent.
+// optionalID returns an id; empty if the member is absent.
 func optionalID[T ~string](b *body, name string) T { return T(b.member(name).id()) }
 
 // flag returns a boolean that has to be there.

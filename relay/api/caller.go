@@ -15,13 +15,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
-// caller is the instance that a credential stands for, and who holds it.
+// caller is the instance for which a credential stands, and the holder of that credential.
 type caller struct {
 	instance relay.InstanceID
 	actor    audit.Actor
 }
 
-// own is a route of an instance that names itself by its credential.
+// own is a route about the instance that the caller's credential names.
 type own func(*API, context.Context, caller, *request) (any, error)
 
 // byManager makes a route for callers with a gateway's bearer or a managed token. Their dots tell them apart: a bearer
@@ -128,7 +128,7 @@ func digest(credential string) string {
 	return string(sum[:])
 }
 
-// take counts a request of key's, or refuses it.
+// take counts a request for key, or refuses it.
 func (a *API) take(of *limits.Rates, key string) error {
 	if wait := of.Take(key, a.now()); wait > 0 {
 		return routes.Busy(wait, "too many requests")

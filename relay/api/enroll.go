@@ -32,7 +32,7 @@ func (a *API) enroll(ctx context.Context, r *request) (any, error) {
 	switch {
 	case ok && refused.Why == manage.Forbidden: // the gateway shows it
 		return nil, a.failed(r, routes.Refused(http.StatusForbidden, refused.Message), unknown)
-	case ok: // the token is good, and stays good: or one would do to ask for every name there is
+	case ok: // the token is good, and stays good: counted, or one token would be enough to try every name
 		return nil, cmp.Or(a.take(a.managing, "enrollment "+digest(et)), err)
 	case err != nil:
 		return nil, err
@@ -41,7 +41,7 @@ func (a *API) enroll(ctx context.Context, r *request) (any, error) {
 	return done, nil
 }
 
-// strangersBody reads a body that has the credential in it.
+// strangersBody reads a body that contains the credential.
 func (a *API) strangersBody(r *request) (*body, error) {
 	leave, ok := a.strangers.Enter(r.from)
 	if !ok {

@@ -51,7 +51,7 @@ func (a *API) self(ctx context.Context, c caller, _ *request) (any, error) {
 	return ops.Self.Do(ctx, a.svc, c.actor, manage.Named{Name: string(c.instance)})
 }
 
-// named takes an empty object, so that nobody gets there by mistake.
+// named accepts any object, which it ignores: a body is required, so that nobody calls the route by mistake.
 func named(name string, _ *body) manage.Named { return manage.Named{Name: name} }
 
 // deprovisioned is the answer to deprovision.

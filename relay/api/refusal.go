@@ -21,7 +21,7 @@ func asRefusal(err error) (r *routes.Refusal, ok bool) {
 	if !ok {
 		return nil, false
 	}
-	// But for Usage, the words are the operator's: they speak of commands and of others' names.
+	// Except for Usage, the words are for the operator: they mention commands and other people's names.
 	switch refused.Why {
 	case manage.NotFound:
 		return routes.NotFound(), true

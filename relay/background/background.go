@@ -51,7 +51,7 @@ type Queue struct {
 	mu      sync.Mutex // guards the fields below
 	waiting []Task
 	urgent  int           // how many of the first that wait are urgent
-	open    int           // that are not over: they wait, are under way, or are to be tried again
+	open    int           // tasks that are not over: they wait, are under way, or will be tried again
 	changed chan struct{} // closed and replaced when one came or was over
 }
 

@@ -28,7 +28,7 @@ type (
 		Session  relay.SessionKey
 		Chat     relay.ChatID
 	}
-	// Changed says that somebody changed what holds for an instance.
+	// Changed says that somebody changed the stored settings or rights of an instance.
 	Changed struct {
 		Instance relay.InstanceID
 	}

@@ -48,7 +48,8 @@ func Help(name string) string {
 var (
 	Ack        = counter("ack", "entries that gateways acknowledged")
 	AckIgnored = counter("ack_ignored", "acknowledgements of what was not in flight, which were ignored")
-	// AckDelay adds up the milliseconds from when each acknowledged message was written, by its network's clock, until then.
+	// AckDelay adds up, for acknowledged messages, the milliseconds from when each was written, by its network's clock,
+	// until its acknowledgement.
 	AckDelay    = counter("ack_delay_milliseconds", "the milliseconds from when each acknowledged message was written until then")
 	MessageSent = counter("message_sent", "messages that gateways sent: those of the actions that a person reads as one")
 
@@ -129,7 +130,7 @@ var events = func() map[gate.Reason]Counter {
 	all := make(map[gate.Reason]Counter)
 	for _, r := range gate.Reasons() {
 		help := "events of which the verdict was " + strings.ReplaceAll(string(r), "_", " ")
-		if r == gate.Delivered { // it says that they were accepted, not that they came
+		if r == gate.Delivered { // its help must say that they were accepted, not that they arrived
 			help = "events that were stored for a gateway"
 		}
 		all[r] = counter("event_"+string(r), help)
@@ -137,7 +138,8 @@ var events = func() map[gate.Reason]Counter {
 	return all
 }()
 
-// Of web hooks: why requests were refused, and what networks told of messages that they had taken.
+// The counters of web hooks: why requests were refused, and what networks reported about messages that they had
+// accepted.
 var (
 	hookRefused = closed("hook_refused_", "calls of networks that were refused", "bad_signature", "stale_timestamp", "wrong_recipient", "unreadable", "not_stored", "of_group")
 	hookNotes   = closed("hook_status_", "messages of which the network said what became of them", "queued", "sent", "delivered", "undelivered", "failed", "read")

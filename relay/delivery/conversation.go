@@ -35,7 +35,7 @@ type Sign int
 
 const (
 	Alive  Sign = iota // it gives a sign of life
-	Said               // it has said something
-	Closed             // it has closed the turn, if it also said something: gateways of August 2026 close even a turn that they put off
-	Final              // it has said the last thing, as it seems
+	Said               // it has sent a message
+	Closed             // it has closed the turn, if it also sent a message: gateways of August 2026 close even a turn that they put off
+	Final              // it has sent what seems to be its last message
 )

@@ -16,7 +16,7 @@ type entry struct {
 	queued   bool        // push returned: from now on the gateway may have seen it
 	due      bool        // to be pushed once more, after a Resume
 	again    bool        // pushed before a Resume too, so the gateway may have seen it
-	acked    bool        // acknowledged, though it may not have come to its deletion
+	acked    bool        // acknowledged; its deletion may not have begun
 	deleting bool        // its deletion is being committed
 	forward  bool        // it went as a forward
 	out      bool        // a forward: in the outbox, so neither written nor dropped

@@ -8,15 +8,15 @@ import (
 )
 
 // Several messages that one person sent in a row, and that wait, are given as one event: an agent that reads them whole
-// answers once, while each further piece would interrupt it. The pump does not wait for more: it joins to the next
-// entry what is there when it takes that. In the buffer they stay separate entries, and the join is not stored. So
+// answers once, while each further piece would interrupt it. The pump does not wait for more: when it takes an entry,
+// it joins the messages that are there then. In the buffer they stay separate entries, and the join is not stored. So
 // after a crash the entry in doubt may come again with more joined to it.
 
 const (
 	// maxJoined is how many entries are given as one event.
 	maxJoined = 50
-	// lonely is after how many sessions that ended with an entry in flight the entry comes alone. So the one that kills
-	// its gateways is found, and only that one is buried.
+	// lonely is how many sessions must have ended with an entry in flight before the entry comes alone. So the one that
+	// kills its gateways is found, and only that one is buried.
 	lonely = 2
 )
 

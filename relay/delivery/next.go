@@ -188,9 +188,8 @@ func (p *Pump) findAgain(ctx context.Context) (e *load, ok bool, err error) {
 	return e, true, nil
 }
 
-// enter puts e in flight, for it is about to be pushed: before it is, since the gateway may be quicker than
-// push's return. It reports false for one that has been pushed before, must wait for the window, or is to be looked
-// at anew.
+// enter puts e in flight just before it is pushed, because the gateway's acknowledgement may come before push returns.
+// It reports false if e has been pushed before, must wait for the window, or must be looked at anew.
 func (p *Pump) enter(e *load) bool {
 	l := p.lane
 	l.mu.Lock()
@@ -208,7 +207,7 @@ func (p *Pump) enter(e *load) bool {
 		}
 		return false
 	case e.Event != nil && p.out.Settle != nil:
-		return false // its forward has just come to its end
+		return false // the time of its forward is just over, so it has to be settled first
 	}
 	p.last = max(p.last, e.Buffer.Seq)
 	if e.waited {
@@ -227,8 +226,8 @@ func (p *Pump) enter(e *load) bool {
 	return true
 }
 
-// repeat is enter after a Resume. It reports false for one that is not to come once more, because it was acknowledged
-// after all.
+// repeat is enter after a Resume. It reports false if e must not be pushed once more, for example because it was
+// acknowledged after all.
 func (p *Pump) repeat(e *load) bool {
 	p.lane.mu.Lock()
 	defer p.lane.mu.Unlock()

@@ -72,7 +72,7 @@ func newOutlet(o Outlet, log *slog.Logger) outlet {
 	return outlet{o, log}
 }
 
-// guarded calls do for an entry, and turns a panic into poison: only here this package recovers.
+// guarded calls do for an entry, and turns a panic into poison. This is the only place where the package recovers.
 func (o outlet) guarded(of relay.BufferID, do func() error) (err error) {
 	defer func() {
 		v := recover()

@@ -22,9 +22,9 @@ type Pump struct {
 	last     uint64 // sequence of the entry looked at last; everything behind it is still to be looked at
 	dry      uint64 // from this sequence on there are only entries of which the lane was told since; 0: not known
 	ordinary uint64 // the entry behind last is no forward, if its sequence is this; see peekLocked
-	single   uint64 // up to this sequence nothing is joined, for it could not be pushed as one
+	single   uint64 // up to this sequence nothing is joined, because a join there could not be pushed
 	said     int    // how often p was told to look back
-	knew     int    // said, when the task was chosen: a bot said since is not missed
+	knew     int    // said as of when the task was chosen: if said has grown since, p must look again
 	flight   flight
 	turns    turns
 	working  bool // it has a goroutine

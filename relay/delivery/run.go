@@ -84,7 +84,7 @@ func (p *Pump) work() {
 	p.endLocked(err)
 }
 
-// endLocked lets go of the lane, and tells the owner. lane.mu must be held.
+// endLocked gives the lane to the next pump, and tells the owner. lane.mu must be held.
 func (p *Pump) endLocked(err error) {
 	l := p.lane
 	if l.pumps[0] == p {

@@ -53,12 +53,12 @@ func (c Conversation) limits(types bool) (ends, silent time.Duration) {
 type talk struct {
 	waiting []waiting   // oldest first
 	turn    *time.Timer // fires when the turn is over; nil: no turn runs
-	said    bool        // something was said in the turn
+	said    bool        // the gateway sent a message in the turn
 	ends    bool        // the end of the turn was heard
 	until   time.Time   // when the turn is over at the latest
 }
 
-// waiting is an entry that was passed over.
+// waiting is an entry that was looked at, and not pushed yet.
 type waiting struct {
 	seq     uint64
 	forward bool

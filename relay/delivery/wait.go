@@ -89,8 +89,8 @@ func (p *Pump) asideLocked(e *load) {
 	p.turns.tidy(e.where, t)
 }
 
-// followingWaiting returns the entry behind e that waits with it; behind the last of them, the entries of the
-// conversation that were not looked at yet.
+// followingWaiting returns the entry behind e that waits with it; behind the last of them, the first entry of the lane
+// that the pump has not looked at yet.
 func (p *Pump) followingWaiting(ctx context.Context, e *load) (next store.Entry, ok bool, err error) {
 	l := p.lane
 	for {

@@ -13,7 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Knows reports whether something is stored that lets the instance act on the chat with p. No platform is asked.
+// Knows reports whether a stored fact lets the instance act on the chat with p. It asks no platform.
 func (fs *Facts) Knows(ctx context.Context, i relay.InstanceID, p platforms.Bot, chat relay.ChatID) bool {
 	bot := p.ID()
 	if _, ok, err := fs.Conversation(ctx, i, relay.Chat{Bot: bot, ID: chat}); ok && err == nil {
@@ -26,7 +26,7 @@ func (fs *Facts) Knows(ctx context.Context, i relay.InstanceID, p platforms.Bot,
 	return err == nil && len(direct) > 0
 }
 
-// Act gathers what decides whether the instance may act on chat with p.
+// Act gathers the facts that decide whether the instance may act on chat with p.
 func (fs *Facts) Act(ctx context.Context, i relay.InstanceID, p platforms.Bot, chat relay.ChatID) (gate.ActFacts, error) {
 	f := gate.ActFacts{Now: time.Now()}
 	if chat == "" {
@@ -39,7 +39,7 @@ func (fs *Facts) Act(ctx context.Context, i relay.InstanceID, p platforms.Bot, c
 	}
 	direct, err := fs.direct(ctx, i, p, chat)
 	if f.DirectWithBound = len(direct) > 0; err != nil || f.DirectWithBound {
-		return f, err // nothing else needs to be known
+		return f, err // no further fact is needed
 	}
 	place := relay.Place{Platform: bot.Platform, Chat: chat}
 	c, known, err := fs.Conversation(ctx, i, relay.Chat{Bot: bot, ID: chat})
@@ -71,8 +71,8 @@ func (fs *Facts) talkFacts(ctx context.Context, c store.Conversation) (gate.ActF
 }
 
 // holds reports whether the instance holds the grant covering place. If only the chat of the place is known, the
-// platform completes it, which is asked only for an instance that holds some grant there: no other can make it ask.
-// Where the platform does not know either, only a grant that names the chat counts.
+// platform completes it. It is asked only for an instance that holds some grant there: no other can cause the question.
+// If the platform does not know either, only a grant that names the chat counts.
 func (fs *Facts) holds(ctx context.Context, i relay.InstanceID, p platforms.Bot, place relay.Place, known bool) (bool, error) {
 	if !known {
 		some, err := fs.Grants(ctx, store.GrantFilter{Instance: i, Platform: place.Platform, Limit: 1})
@@ -88,8 +88,8 @@ func (fs *Facts) holds(ctx context.Context, i relay.InstanceID, p platforms.Bot,
 	return ok && g.Instance == i, err
 }
 
-// Alone reports whether nobody but the instance may act on the chat. No network is asked who can see the chat: an
-// instance that may turn out to be allowed counts.
+// Alone reports whether nobody but the instance may act on the chat. It asks no network who can see the chat: an
+// instance counts if it might be allowed.
 func (fs *Facts) Alone(ctx context.Context, i relay.InstanceID, p platforms.Bot, chat relay.ChatID) (bool, error) {
 	if held, err := fs.heldByOther(ctx, i, p, chat); err != nil || held {
 		return false, err
@@ -113,7 +113,8 @@ func (fs *Facts) Alone(ctx context.Context, i relay.InstanceID, p platforms.Bot,
 	return true, nil
 }
 
-// heldByOther reports whether another instance holds the grant covering the chat, or may, where nobody can place it.
+// heldByOther reports whether another instance holds the grant covering the chat, or might, if nobody knows the chat's
+// place.
 func (fs *Facts) heldByOther(ctx context.Context, i relay.InstanceID, p platforms.Bot, chat relay.ChatID) (bool, error) {
 	place := relay.Place{Platform: p.ID().Platform, Chat: chat}
 	c, known, err := fs.Conversation(ctx, i, relay.Chat{Bot: p.ID(), ID: chat})
@@ -147,7 +148,7 @@ func (fs *Facts) personSees(ctx context.Context, p platforms.Bot, place relay.Pl
 	return false, relay.Later("whether the person can see the chat is not known yet", err)
 }
 
-// locateWithin bounds the question where a chat stands.
+// locateWithin bounds the question to a network where a chat stands.
 const locateWithin = 5 * time.Second
 
 // Locate completes a place that is known by its chat only, if the platform knows it.

@@ -8,8 +8,8 @@
 //  2. A free place goes to the waiting tenant that holds the fewest and may have it; within that tenant to the instance
 //     that holds the fewest; then to the one that has waited longest.
 //  3. A place is asked back only while somebody waits who cannot have another one. A slow transfer gives way if its
-//     owner would then hold at least as many as the waiting one; any transfer gives way, after some patience, if its
-//     owner holds more. So tenants that always want places end with equally many: two get half each.
+//     owner holds at least as many as the waiting one would hold then; after some patience, any transfer gives way if
+//     its owner holds more than that. So tenants that always want places end with equally many: two get half each.
 package fair
 
 import (
@@ -32,7 +32,8 @@ type Tally struct {
 	instances map[Owner]int64
 }
 
-// Add counts n more; below zero: less. What belongs to several counts once in all, for each tenant and for each instance.
+// Add counts n more, or less if n is below zero. A thing that belongs to several owners counts once in the total, once
+// for each tenant, and once for each instance.
 func (t *Tally) Add(n int64, of ...Owner) {
 	if t.tenants == nil {
 		t.tenants, t.instances = make(map[relay.TenantID]int64), make(map[Owner]int64)

@@ -36,7 +36,7 @@ func ASCII(name string) string {
 		}
 	}
 	var b strings.Builder
-	under := false // the last was replaced: of several in a row one is told
+	under := false // the last character was replaced; several in a row become one "_"
 	for _, r := range strings.TrimSuffix(name, Ext(name)) {
 		switch {
 		case plain(r) || r == ' ':

@@ -1,6 +1,6 @@
 package finding
 
-// HC1xx: how a bot stands at its network.
+// HC1xx: the status of a bot at its network.
 var (
 	DeadToken     = kind("HC101", Fault, "The bot can neither hear nor answer anybody.")
 	OtherKind     = kind("HC102", Fault, "The bot can neither hear nor answer anybody: the token is not one of a bot on this network.")

@@ -18,8 +18,8 @@ type Severity string
 // The severities, the worst first.
 const (
 	Fault     Severity = "fault"     // messages do not arrive, or others can read or send them, now
-	Warning   Severity = "warning"   // it works today, and will not, or not for everybody
-	Unchecked Severity = "unchecked" // it could not be looked at
+	Warning   Severity = "warning"   // it works today, but will stop working, or does not work for everybody
+	Unchecked Severity = "unchecked" // it could not be checked
 	Notice    Severity = "notice"    // nothing is wrong, and it is worth knowing
 )
 
@@ -34,7 +34,7 @@ type Finding struct {
 	Fix      string   `json:"fix"`             // a command and nothing else, or words, with commands in `backticks`
 }
 
-// Wrong reports whether something is wrong: it was looked at, and is no mere notice.
+// Wrong reports whether the finding is a fault or a warning: it was checked, and is not only a notice.
 func (f Finding) Wrong() bool { return f.Severity != Unchecked && f.Severity != Notice }
 
 // Kind is one kind of finding.
@@ -55,7 +55,7 @@ func (k *Kind) Alone(about, what, fix string) (l List) {
 	return l
 }
 
-// List is findings that are being gathered.
+// List is a list of findings that grows.
 type List []Finding
 
 // Add adds a finding of that kind.
@@ -105,7 +105,8 @@ func Merge(more, less List) List {
 	return out
 }
 
-// explains reports whether f can be why a bot does not get through: that it is missing in a chat is no reason.
+// explains reports whether f can be the reason why a bot does not get through. Its absence from a chat, for example, is
+// not.
 func explains(f Finding) bool {
 	switch f.Code {
 	case BotDegraded.Code, BotUnreached.Code, NotInChat.Code, NoSend.Code:
@@ -117,7 +118,7 @@ func explains(f Finding) bool {
 // worst are all severities, the worst first.
 var worst = []Severity{Fault, Warning, Unchecked, Notice}
 
-// rank returns a number by which findings are sorted, the first the lowest.
+// rank returns a number by which findings are sorted, the lowest first.
 func rank(f Finding) int {
 	if f.Code == NoBot.Code {
 		return -1

@@ -9,12 +9,12 @@ import (
 // Findings are worded where the server runs, and read where people are, perhaps in another time zone. So Stamp writes
 // each moment, and the place that shows it converts it to the reader's clock: Local, or a page's script.
 
-// Stamp returns a moment among words.
+// Stamp returns a moment in the form that it has among words.
 func Stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 var stamps = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 
-// Moments cuts words into texts, each with the moment that stands behind it; the zero time stands behind the last.
+// Moments cuts words into texts, each with the moment that follows it; the last has the zero time.
 func Moments(words string) iter.Seq2[string, time.Time] {
 	return func(yield func(string, time.Time) bool) {
 		from := 0
@@ -32,7 +32,7 @@ func Moments(words string) iter.Seq2[string, time.Time] {
 	}
 }
 
-// Local is words with their moments as this machine's clock shows them.
+// Local returns words with their moments as this machine's clock shows them.
 func Local(words string) (out string) {
 	for text, at := range Moments(words) {
 		if out += text; !at.IsZero() {

@@ -26,8 +26,8 @@ type Decision struct {
 	Gateway string `json:"gatewayName,omitempty"`
 	// ChatType is the type of the event's chat; empty: not known.
 	ChatType relay.ChatType `json:"chatType,omitempty"`
-	// State is where the event is now, for the instance; empty: no longer here, or never there. DeliveredAt is when its
-	// gateway took it.
+	// State is where the event is now, for the instance; empty: no instance gets it, or it is no longer here.
+	// DeliveredAt is when its gateway took it.
 	State       State     `json:"state,omitempty"`
 	DeliveredAt time.Time `json:"deliveredAt,omitzero"`
 	// GivenUp is why the event was given up; empty: it was not. Answers are the gateway's answers to it, sent or
@@ -41,7 +41,8 @@ type Decision struct {
 	Also   string `json:"also,omitempty"`
 	// Hint says what keeps an undecided or an accepted event waiting, and what to do about it; empty: nothing.
 	Hint string `json:"hint,omitempty"`
-	// Answer is the id of the answer that it is about, of a gateway's that could not be sent at once; then there is no event.
+	// Answer is the id of a gateway's answer that could not be sent at once, if the verdict is about that; then there
+	// is no event.
 	Answer relay.MessageID `json:"answerId,omitempty"`
 	// Media are the files that came in the event, for as long as they are remembered.
 	Media []File `json:"media,omitempty"`

@@ -42,7 +42,8 @@ func Spoken(ev relay.Event, among []Callable) (i relay.InstanceID, rest string, 
 	return "", "", false
 }
 
-// Without is ev as the instance gets it that its text names: without the name, unless nothing would be left.
+// Without returns ev as the instance that it names gets it: with the text rest, which is without the name, unless rest
+// is empty.
 func Without(ev relay.Event, rest string) relay.Event {
 	if rest == "" {
 		return ev

@@ -1,11 +1,11 @@
 package gate
 
-// Reason says what became of an event, for one instance or as a whole. It is also the name of a
-// counter, so the set is closed.
+// Reason is the result of judging an event, for one instance or as a whole. It is also the name of a counter, so the
+// set is closed.
 type Reason string
 
-// The reasons. Decide returns those from Delivered to OtherBot, DecidePress Delivered and the two behind those; the
-// others are found out before or after it.
+// The reasons. Decide returns those from Delivered to OtherBot; DecidePress returns Delivered and the two behind those.
+// The others are determined before or after that.
 const (
 	// Delivered: appended to the instance's buffer.
 	Delivered Reason = "delivered"

@@ -12,12 +12,12 @@ type Facts struct {
 	// HoldsGrant: the instance holds the grant on the chat, its parent, or the whole scope.
 	HoldsGrant bool
 	// Visible: a bound owner of the instance is known to see the chat now, by the platform's
-	// word. Not looked at for a direct message, nor when AuthorBound: who writes in a chat sees it.
+	// word. It is ignored for a direct message, and with AuthorBound, because an author sees the chat.
 	Visible bool
 
 	// Principal is the instance's principal policy.
 	Principal relay.PrincipalPolicy
-	// AuthorListed: the author stands on the instance's allow list. Counts under relay.AllowList only.
+	// AuthorListed: the author is on the instance's allow list. It counts under relay.AllowList only.
 	AuthorListed bool
 
 	// Approval: the event is a typed /approve or /deny, which a gateway accepts from anybody whose event it is given.
@@ -30,7 +30,7 @@ type Facts struct {
 	// The instance's relevance policy for the platform. If none is declared, RequireAddress is true and the others are
 	// false.
 	RequireAddress bool
-	// FreeResponse: the chat or its parent stands among the policy's free-response scopes.
+	// FreeResponse: the chat or its parent is among the policy's free-response scopes.
 	FreeResponse   bool
 	AllowOtherBots bool
 	// OwnerMustAddress: RequireAddress holds for the owner's own messages in shared chats too.
@@ -63,7 +63,7 @@ func (f Facts) admitted() bool {
 	return f.HoldsGrant && (f.Principal == relay.AnyOne || f.Principal == relay.AllowList && f.AuthorListed)
 }
 
-// relevant is Delivered or the reason why the agent is not to be bothered.
+// relevant returns Delivered, or the reason why the event does not concern the agent.
 func (f Facts) relevant() Reason {
 	switch {
 	case f.Direct:

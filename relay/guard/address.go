@@ -15,8 +15,8 @@ type block struct {
 }
 
 // closed are the ranges nothing opens (IANA special-purpose registries, RFC 6890; the clouds' documentation of
-// their metadata services). An IPv6 range that carries IPv4 addresses is closed as a whole: behind it stands
-// any address. Never changed.
+// their metadata services). An IPv6 range that carries IPv4 addresses is closed as a whole, because any IPv4
+// address may be behind it. Never changed.
 var closed = blocks(true,
 	"0.0.0.0/8", "an address of this network",
 	"169.254.0.0/16", "a link-local or metadata address",

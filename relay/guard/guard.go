@@ -61,7 +61,7 @@ func Closed(err error) (kind string, ok bool) {
 // Options are the settings of a Guard. The zero value allows public addresses only and knows no listener of ours.
 type Options struct {
 	// Allow are ranges that the operator opened. Private, carrier-grade NAT, unique local and loopback addresses in
-	// them become reachable, on every port but our own.
+	// them become reachable, and for all addresses in them every port but our own.
 	Allow []netip.Prefix
 	// Own are the ports our listeners are bound to; on them no address of this machine is reachable.
 	Own []uint16
@@ -125,8 +125,8 @@ func (g *Guard) For(allow []netip.Prefix, body int64) *Guard {
 	return New(o)
 }
 
-// Client returns the only client for URLs that somebody else named. A URL or an address that may not be asked for is
-// ErrBlocked; a body that is read past Options.Body is an *http.MaxBytesError.
+// Client returns the only client for URLs that somebody else named. For a URL or an address that is not allowed it
+// returns ErrBlocked; reading a body past Options.Body is an *http.MaxBytesError.
 func (g *Guard) Client() *http.Client { return g.client }
 
 // Transport returns Client's transport, for callers with their own time limit and redirect policy: it follows no

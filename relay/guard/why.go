@@ -7,8 +7,8 @@ import (
 	"net/url"
 )
 
-// Why says in fixed words why a request of Client's failed, for who must not show its URL: the errors of HTTP quote it. Of
-// no error it is empty.
+// Why says in fixed words why a request of Client failed, for callers that must not show its URL, because the errors of
+// HTTP quote it. For a nil error it returns the empty text.
 func Why(err error) string {
 	if err == nil {
 		return ""

@@ -40,7 +40,8 @@ func newerThanJune(r relay.Request) bool {
 	return notOfJune(r.Action) || r.Platform != "" || r.Bot != ""
 }
 
-// notOfJune reports whether gateways of June do not know such an action. Those that know it fetch files, too.
+// notOfJune reports whether gateways of June do not know such an action: they know three. Gateways that know it fetch
+// files, too.
 func notOfJune(a relay.Action) bool {
 	switch a.(type) {
 	case relay.Send, relay.GetChatInfo, relay.FollowUp:

@@ -42,12 +42,12 @@ type attachment struct {
 	peer            session.Peer
 	pump            *delivery.Pump
 	since           time.Time     // when it came
-	newer           chan struct{} // closed once the gateway is known to be younger than those of June 2026
+	newer           chan struct{} // closed once the gateway is known to be newer than those of June 2026
 	isNewer         atomic.Bool   // newer is closed, or just about to be
 	fetches         atomic.Bool   // the gateway fetches files: it has shown that
-	active          atomic.Int64  // when the gateway last acknowledged or asked for something, in nanoseconds since 1970
-	oneByOne        atomic.Bool   // it said so; see wire.Hello
-	old             atomic.Bool   // it took files without fetching them, and never showed that
+	active          atomic.Int64  // when the gateway last acknowledged or requested something, in nanoseconds since 1970
+	oneByOne        atomic.Bool   // the gateway acknowledges entries one by one, when it has finished them; see wire.Hello
+	old             atomic.Bool   // it took files without fetching them, and never showed that it can
 
 	// revoked: the credential is dead. Actions that have not begun are declined.
 	revoked atomic.Bool
@@ -240,7 +240,7 @@ func (h *Hub) takeOver(s *attachment) error {
 }
 
 // Hello answers with the descriptor of the identity, takes the instance over with the session's first one, ends a
-// flip, and has the pump look again at entries of the bots that the identity fronts.
+// flip, and makes the pump look again at entries of the bots that the identity stands for.
 func (s *attachment) Hello(ctx context.Context, f wire.Hello) error {
 	h := s.hub
 	if f.OneByOne {
@@ -259,7 +259,7 @@ func (s *attachment) Hello(ctx context.Context, f wire.Hello) error {
 	if err := s.wake(ctx, first); err != nil {
 		return fmt.Errorf("wake %s: %w", s.peer.Instance, err)
 	}
-	if err := h.out.Commands.Learn(ctx, s.peer.Instance, f.Platform, f.Manifest); err != nil { // no reason to keep its messages from it
+	if err := h.out.Commands.Learn(ctx, s.peer.Instance, f.Platform, f.Manifest); err != nil { // not a reason to keep messages from the gateway
 		h.log.Warn("commands not learned; the next hello tries again", "instance", s.peer.Instance, "err", err)
 	}
 	if !first || f.Manifest != nil { // gateways of June say one hello and send no manifest
@@ -274,8 +274,8 @@ func (s *attachment) Hello(ctx context.Context, f wire.Hello) error {
 	return nil
 }
 
-// current is nil unless the secret that the session was opened with has been retired since: then a socket that said
-// nothing so far must not take over from the one with the new secret.
+// current returns an error if the secret with which the session was opened has been retired since: then a socket that
+// said nothing so far must not take over from the one with the new secret.
 func (s *attachment) current(ctx context.Context) error {
 	if s.peer.SecretID == "" {
 		return nil // opened without a secret, in tests
@@ -306,7 +306,7 @@ func (h *Hub) describe(f wire.Hello) relay.Descriptor {
 	if f.Platform == relay.RelayPlatform {
 		var ds []relay.Descriptor
 		for _, p := range h.Bots() {
-			if !p.ID().IsProgram() { // every session fronts it, whatever else it fronts
+			if !p.ID().IsProgram() { // every session serves it
 				ds = append(ds, platforms.Describe(p))
 			}
 		}
@@ -347,8 +347,8 @@ func (s *attachment) Ack(ctx context.Context, id relay.BufferID) (counted bool, 
 	return s.pump.Ack(ctx, id)
 }
 
-// answers asks the gateway for a sign of life. From a gateway that acknowledges only entries it has finished, this says
-// nothing about the other entries.
+// answers asks the gateway for a sign of life. It returns false for a gateway that acknowledges each entry when it has
+// finished it: there a sign of life says nothing about the entries that are not finished.
 func (s *attachment) answers(ctx context.Context) bool {
 	return !s.oneByOne.Load() && s.session.Answers(ctx)
 }

@@ -16,7 +16,7 @@ import (
 // tooOld reports whether the gateway cannot fetch files.
 func (s *attachment) tooOld() bool { return s.old.Load() && !s.fetches.Load() }
 
-// unjudged reports whether it is not known yet.
+// unjudged reports whether it is not known yet whether the gateway can fetch files.
 func (s *attachment) unjudged() bool { return !s.old.Load() && !s.fetches.Load() }
 
 // offers notes that the event is given with files that the gateway could fetch.
@@ -51,7 +51,7 @@ func (s *attachment) unfetched(ctx context.Context, of store.About) {
 func (s *attachment) fetcher(ctx context.Context) {
 	if !s.fetches.Load() {
 		s.hub.Fetches(ctx, s.peer.Gateway)
-		s.fetches.Store(true) // also of a session that the hub does not know any more
+		s.fetches.Store(true) // also in a session that the hub no longer knows
 	}
 }
 

@@ -29,7 +29,7 @@ type botRun struct {
 
 func (s *hosted) set(bots []platforms.Bot) { s.list.Store(&bots) }
 
-// starter starts a bot once after is closed, unless after is nil. It must not block.
+// starter starts a bot: at once if after is nil, else when after is closed. It must not block.
 type starter func(p platforms.Bot, after <-chan struct{}) botRun
 
 // begin starts the hosted bots, and those that are hosted later.
@@ -76,13 +76,13 @@ func (s *hosted) change(bots []platforms.Bot) (came, went []platforms.Bot) {
 	return came, went
 }
 
-// besides are those of all that are not among others.
+// besides returns the bots of all that are not among others.
 func besides(all, others []platforms.Bot) []platforms.Bot {
 	return slices.DeleteFunc(slices.Clone(all), func(p platforms.Bot) bool { return slices.Contains(others, p) })
 }
 
-// startLocked starts bots, each after the last one of its id that leaves, which came after those before it. s.mu must
-// be held.
+// startLocked starts bots, each when the last leaving bot with its id has ended; that bot waited for earlier ones with the
+// id. s.mu must be held.
 func (s *hosted) startLocked(bots []platforms.Bot) {
 	if s.run == nil {
 		return
@@ -127,8 +127,8 @@ func (s *hosted) Fronted(ids []relay.Bot) []platforms.Bot {
 // Bots returns the hosted bots in the order of the configuration. The caller does not change the list.
 func (h *Hub) Bots() []platforms.Bot { return h.hosted.Bots() }
 
-// Host makes bots the hosted ones, in that order: those that are hosted already go on and notice nothing, new ones
-// start, others stop. What waits for a new bot, from before it went or from an earlier start, is taken up. It does not
+// Host makes bots the hosted ones, in that order: bots that are hosted already go on and notice nothing, new ones
+// start, others stop. Entries and answers that wait for a new bot, from an earlier time, are taken up. Host does not
 // wait for a bot. Changes come one after another.
 func (h *Hub) Host(ctx context.Context, bots []platforms.Bot) {
 	came, went := h.hosted.change(slices.Clone(bots))

@@ -57,7 +57,7 @@ type Options struct {
 	// always may.
 	Leads   func() bool
 	Replies inbound.Replies
-	// Programs is told what becomes of what programs handed over. Nil: nobody wants to know.
+	// Programs is told what happens to the messages of programs. Nil: nobody wants to know.
 	Programs Programs
 	// Roster is told a network's changes in who sees what. It must not block. Nil: nobody wants to know.
 	Roster func(relay.Bot, []platforms.RosterChange)
@@ -73,7 +73,7 @@ type Files interface {
 	// Settle waits until each attachment is held or given up, or ctx ends, and returns their states, in order. It waits
 	// at most for the operator's fetch_timeout.
 	Settle(ctx context.Context, as []relay.Attachment) []relay.Held
-	// Read is the content of a file that is held and has at most limit bytes.
+	// Read returns the content of a held file that has at most limit bytes.
 	Read(ctx context.Context, id relay.MediaID, limit int64) ([]byte, error)
 }
 
@@ -216,7 +216,7 @@ func (h *Hub) note(n bus.Note) {
 			s.pump.Anew()
 		}
 	case bus.Interrupt:
-		// However many there are, they do not end the session; and a gateway that went idle is left alone.
+		// However many such notes there are, they do not end the session; and a gateway that went idle is left alone.
 		if s := h.serving(n.Instance); s != nil {
 			s.pump.Awake(func() { s.session.Offer(wire.InterruptInbound{Session: n.Session, Chat: n.Chat}) })
 		}
@@ -237,7 +237,7 @@ func (h *Hub) Outbox() *outbound.Queue { return h.out.Queue }
 // left.
 func (h *Hub) Farewell(hurry context.Context) { h.tasks.Farewell(hurry) }
 
-// Counters are totals since the start, by name.
+// Counters returns totals since the start, by name.
 func (h *Hub) Counters() map[string]uint64 { return h.counters.Snapshot() }
 
 // Count adds one to a counter, for parts that have no totals of their own.

@@ -30,8 +30,8 @@ func standsFor(id, b relay.Bot) bool {
 	return id.Platform == relay.RelayPlatform || id.Platform == b.Platform && (id.ID == "" || id.ID == b.ID)
 }
 
-// fronts reports whether the gateway fronts the bot; if not it could not answer. The operator is told of the bots that it
-// does not front and the pump asked about.
+// fronts reports whether the gateway serves the bot; if not, it could not answer. The operator is told of the bots that
+// the pump asked about and the gateway does not serve.
 func (s *attachment) fronts(b relay.Bot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,9 +11,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// An event with files or context, or a forwarded one, is stored as a whole, and becomes a frame when it is pushed: only then is known which
-// files are held, how its gateway calls this connector, and whether it can fetch at all. All others are stored as the
-// frame that leaves.
+// An event with files or context, or a forwarded one, is stored as a whole, and becomes a frame when it is pushed: only
+// then is it known which files are held, under which address the gateway calls this connector, and whether the gateway
+// can fetch at all. All other events are stored as frames.
 
 // settleWithin bounds how long an entry waits for its files and its context, and those behind it for the entry.
 const settleWithin = 30 * time.Second
@@ -31,7 +31,7 @@ func (s *attachment) settle(ctx context.Context, e *store.Entry) error {
 			s.offers(e.About)
 		}
 	}
-	e.Frame, _ = wire.Pack(ev) // one that is too large is the session's to refuse
+	e.Frame, _ = wire.Pack(ev) // the session refuses a frame that is too large
 	return nil
 }
 

@@ -27,8 +27,8 @@ const (
 	barredFor = 30 * time.Second
 )
 
-// sockets are the live sessions of every gateway, and what bounds them. The zero value is ready. Its methods
-// may be called from any goroutine.
+// sockets holds the live sessions of every gateway, and limits them. The zero value is ready. Its methods may be called
+// from any goroutine.
 type sockets struct {
 	mu sync.Mutex // guards by and its values, and silent of every attachment
 	by map[relay.GatewayID]*dialler
@@ -72,7 +72,7 @@ func (c *sockets) enter(s *attachment) (surplus *attachment, ok bool) {
 	return nil, true
 }
 
-// bar keeps a credential out for a while.
+// bar refuses a credential for a while.
 func (c *sockets) bar(g relay.GatewayID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,7 +11,7 @@ const (
 	// two addresses, mean that a credential was copied and its users fight for the instance.
 	takeoverWindow = time.Minute
 	maxTakeovers   = 5
-	maxRemembered  = 32 // the length of one instance's history
+	maxRemembered  = 32 // the longest history of one instance
 )
 
 // takeovers is the recent history of sessions of one instance that replaced each other.
@@ -37,8 +37,8 @@ func (t *takeovers) add(now time.Time, from netip.Addr) bool {
 	return true
 }
 
-// restless reports whether so many sessions took over that two programs must share the credential, also when they seem to
-// be at one address: a single one that redials takes over from its own dead session, which is seldom twice in a row.
+// restless reports whether so many sessions took over that two programs must share the credential, even if they seem to
+// be at one address: a single program that redials takes over from its own dead session, and seldom twice in a row.
 func (t *takeovers) restless(now time.Time) bool {
 	n := 0
 	for _, x := range t.recent {

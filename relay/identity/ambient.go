@@ -95,13 +95,13 @@ func (v *Verifier) ambient(ctx context.Context, bearer string) (Caller, error) {
 
 // ambientClaims are the claims of an identity token.
 type ambientClaims struct {
-	mac     []byte // of the code it was made with
+	mac     []byte // of the code with which it was made
 	minted  time.Time
 	expires time.Time
 }
 
-// sign makes the identity token that says c. It looks as gateways expect of a raw token: three parts of base64url with
-// dots between them (wire.md 1.2). Those are a prefix, the claims, and the MAC over both.
+// sign makes the identity token with the claims c. It has the form that gateways expect of a raw token: three parts of
+// base64url with dots between them (wire.md 1.2). The parts are a prefix, the claims, and the MAC over both.
 func (v *Verifier) sign(c ambientClaims) string {
 	raw := binary.BigEndian.AppendUint64(bytes.Clone(c.mac), uint64(c.minted.UnixNano()))
 	raw = binary.BigEndian.AppendUint64(raw, uint64(c.expires.Unix()))

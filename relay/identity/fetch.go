@@ -18,8 +18,8 @@ const (
 	maxAnswer = 1 << 20
 )
 
-// newClient makes a client of c's transport that follows no redirect: a bearer goes where the
-// operator said, and nowhere else.
+// newClient makes a client of c's transport that follows no redirect: a bearer is sent to the operator's address and
+// nowhere else.
 func newClient(c *http.Client) *http.Client {
 	if c == nil {
 		// One connection per question: questions are rare, and nothing is left to be closed.

@@ -55,11 +55,11 @@ const (
 	Introspect Mode = "introspect"
 )
 
-// What callers test for. Everything else is to a caller the same as ErrUnavailable.
+// The errors for which callers test. They treat every other error as ErrUnavailable.
 var (
 	// ErrUnauthorized: the bearer, or the code, proves nothing (401). An error that wraps it says why, for a log.
 	ErrUnauthorized = errors.New("unauthorized")
-	// ErrUnavailable: nobody can say now (503).
+	// ErrUnavailable: the identity cannot be found out now (503).
 	ErrUnavailable = errors.New("identity cannot be verified now")
 )
 
@@ -78,8 +78,8 @@ const (
 
 // Codes is the part of the store that knows the identity codes. *store.Codes implements it.
 type Codes interface {
-	// Get returns the code of that kind with this MAC. It returns store.ErrNotFound if there is none any more, and
-	// store.ErrExpired if its time is over.
+	// Get returns the code of that kind with this MAC. It returns store.ErrNotFound if there is none, or it was
+	// removed, and store.ErrExpired if its time is over.
 	Get(ctx context.Context, k store.CodeKind, mac []byte) (store.Code, error)
 }
 
@@ -113,7 +113,7 @@ type Options struct {
 type Proof int
 
 const (
-	// Anonymous is the zero value: nothing that counts in mode None.
+	// Anonymous is the zero value: in mode None, a caller without an identity token of this connector.
 	Anonymous Proof = iota
 	// Ambient is an identity token of this connector's own, made with an identity code.
 	Ambient
@@ -121,7 +121,7 @@ const (
 	Token
 )
 
-// Caller is who calls.
+// Caller is an identified caller.
 type Caller struct {
 	Proof Proof
 	// Tenant is empty for Anonymous, and if a managed token does not name it. If such a token names one, it must match
@@ -237,8 +237,8 @@ func (v *Verifier) Asks(bearer string) bool {
 	return !known
 }
 
-// checkBearer refuses what no issuer hands out: of visible ASCII nothing can become another header, and base64
-// decoders, which skip line breaks, see one spelling.
+// checkBearer refuses a bearer that no issuer hands out. It allows only visible ASCII: that cannot become another header,
+// and base64 decoders, which skip line breaks, see one spelling.
 func checkBearer(bearer string) error {
 	odd := func(r rune) bool { return r <= ' ' || r > '~' }
 	if bearer == "" || len(bearer) > maxBearer || strings.ContainsFunc(bearer, odd) {
@@ -247,7 +247,7 @@ func checkBearer(bearer string) error {
 	return nil
 }
 
-// checkURL reports why raw, the setting named field, cannot be asked.
+// checkURL reports why raw, the value of the setting field, is not an address that can be requested.
 func checkURL(field, raw string) error {
 	u, err := url.Parse(raw)
 	switch {

@@ -12,7 +12,7 @@ import (
 // lookEvery is the least time between two looks at the key file while its keys fit.
 const lookEvery = 5 * time.Second
 
-// keyFile is the keys in a file, as they were last usable.
+// keyFile holds the keys in a file, as they were when it was last usable.
 type keyFile struct{ *files.Watched[*keySet] }
 
 // openKeyFile reads the file. Its error names it.

@@ -27,8 +27,8 @@ const (
 	blobKeys = "jwks"
 )
 
-// keyServer is the keys at an address. One request at a time asks the server, in its own goroutine; while a
-// set is only old, the others go on with it.
+// keyServer holds the keys at an address. One request at a time asks the server, in its own goroutine; while a set is
+// only old, other requests use it.
 type keyServer struct {
 	// Set once, by newKeyServer.
 	url    string
@@ -89,8 +89,8 @@ func (k *keyServer) state() (set *keySet, fetched, failed time.Time) {
 	return k.set, k.fetched, k.failed
 }
 
-// ask asks the server, unless somebody did since the caller saw old, or it is too soon, and returns the set to
-// go by from now on. The caller has put its value into asking, and ask takes it out.
+// ask asks the server, unless somebody did since the caller saw old, or it is too soon, and returns the set to use from
+// now on. The caller has put its value into asking, and ask takes it out.
 func (k *keyServer) ask(ctx context.Context, old *keySet) *keySet {
 	defer func() { <-k.asking }()
 	set, before, failed := k.state()
@@ -116,7 +116,8 @@ func (k *keyServer) ask(ctx context.Context, old *keySet) *keySet {
 		if fresh, fetched = set, before; set == nil {
 			fresh = k.stored(ctx)
 		}
-		// From the end of the question: those who waited meanwhile do not ask one after the other.
+		// The pause begins at the end of the question: otherwise the callers that waited meanwhile would ask one after
+		// the other.
 		failed = k.now()
 	}
 	k.mu.Lock()
@@ -145,8 +146,8 @@ func (k *keyServer) fetch(ctx context.Context) (*keySet, error) {
 	return set, nil
 }
 
-// kept is a key set as it is stored. It belongs to its address: an operator who changes that does
-// not want the old keys.
+// kept is a key set in its stored form, with its address: an operator who changes the address does not want the old
+// keys.
 type kept struct {
 	URL  string `json:"url"`
 	Keys []jwk  `json:"keys"`

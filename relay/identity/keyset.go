@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// minKeyBits is the shortest modulus that counts (RFC 7518, 3.3), maxKeyBits the longest that
-	// is not taken for an attempt to keep the processor busy.
+	// minKeyBits is the shortest modulus that counts (RFC 7518, 3.3); maxKeyBits is the longest: a longer one may be an
+	// attempt to keep the processor busy.
 	minKeyBits = 2048
 	maxKeyBits = 16384
 )
@@ -29,10 +29,10 @@ type publicKey struct {
 	key *rsa.PublicKey
 }
 
-// keySet holds the usable keys of a JWKS document (RFC 7517), in its own order. It never changes.
+// keySet holds the usable keys of a JWKS document (RFC 7517), sorted by name and modulus. It never changes.
 type keySet struct{ list []publicKey }
 
-// jwk is a key as it is spelled in a document. Only public parts are read.
+// jwk is a key in the form of a document. Only public parts are read.
 type jwk struct {
 	KeyType string   `json:"kty"`
 	ID      string   `json:"kid,omitempty"`
@@ -93,7 +93,7 @@ func (k jwk) public() (*rsa.PublicKey, bool) {
 	return &rsa.PublicKey{N: modulus, E: int(exponent.Int64())}, true
 }
 
-// encode spells the set as a document that decodeKeys reads.
+// encode returns the set as a document that decodeKeys can read.
 func (s *keySet) encode() []jwk {
 	enc := base64.RawURLEncoding
 	out := make([]jwk, 0, len(s.list))

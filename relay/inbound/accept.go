@@ -89,7 +89,7 @@ func (in *Inbound) interruptFor(j judgement) {
 	}
 	src := j.event.Source
 	keys := sessionkey.Forms(src)
-	if src.ThreadID == "" || string(src.ThreadID) == string(src.ChatID) { // otherwise the event is a forward of the chat around the thread
+	if src.ThreadID == "" || string(src.ThreadID) == string(src.ChatID) { // otherwise these are the keys of the chat around the thread
 		keys = append(keys, sessionkey.Forwarded(src)...)
 	}
 	for _, v := range j.verdicts {
@@ -105,7 +105,7 @@ func (in *Inbound) interruptFor(j judgement) {
 }
 
 // announceAll publishes the outcome of a batch's events. stored has one outcome for each event that was consumed, and
-// then those of marks.
+// then one for each mark.
 func (in *Inbound) announceAll(judged []judgement, stored []store.ItemOutcome, b platforms.Batch) {
 	for _, j := range judged {
 		switch {
@@ -154,8 +154,8 @@ func first[T any](all []T, fits func(T) bool) *T {
 	return nil
 }
 
-// announce records the verdicts about an event that is stored under those ids, wakes the lanes that grew, and puts
-// the answer to a control message on its way.
+// announce records the verdicts about an event that is stored under those ids, wakes the lanes that grew, and sends the
+// answer to a control message.
 func (in *Inbound) announce(j judgement, buffers []relay.BufferID) {
 	j.stored(buffers)
 	in.decide(j.event, j.verdicts...)
@@ -304,8 +304,8 @@ func (in *Inbound) keepsFilesOf(ev relay.Event) bool {
 	return in.files != nil && len(ev.Attachments) > 0
 }
 
-// whole reports whether the event is stored as a whole and not as a frame: its gateway's view of it then depends on the
-// moment when it is pushed. The frame of a forwarded one would not show that.
+// whole reports whether the event is stored as a whole and not as a frame: either its context or its files depend on the
+// moment when it is pushed, or the person forwarded it, which a frame would not show.
 func (in *Inbound) whole(j judgement) bool {
 	return j.context || in.keepsFilesOf(j.event) || j.event.Traits.Forwarded
 }

@@ -50,7 +50,7 @@ func (d *Decisions) Forget(i relay.InstanceID, p relay.PlatformID, u relay.UserI
 	})
 }
 
-// List is oldest first: at most maxDecisions.
+// List returns the verdicts, oldest first, at most maxDecisions.
 func (d *Decisions) List() []gate.Decision {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -27,7 +27,7 @@ import (
 
 // Bots returns the hosted bots. Its methods may be called from any goroutine and do not block.
 type Bots interface {
-	// Bots are all, in the order of the configuration. The caller does not change the list.
+	// Bots returns all hosted bots, in the order of the configuration. The caller does not change the list.
 	Bots() []platforms.Bot
 	// Bot returns the bot with that id, or nil.
 	Bot(relay.Bot) platforms.Bot
@@ -58,15 +58,15 @@ type Capabilities interface {
 	Settle(relay.Bot, platforms.Capability)
 	// Discard takes away c's placeholder: nobody got the event.
 	Discard(relay.Bot, platforms.Capability)
-	// DiscardLost takes away those of capabilities that had to go, and that nobody has answered through.
+	// DiscardLost takes away the placeholders of dropped capabilities through which nobody has answered.
 	DiscardLost([]capability.Record)
 }
 
-// Prompts are the buttons of questions; *outbound.Prompts. None of the methods blocks.
+// Prompts removes the buttons of questions. *outbound.Prompts implements it. Its methods do not block.
 type Prompts interface {
 	// Clear takes away the buttons of a prompt that is answered.
 	Clear(prompt.Record)
-	// ClearPressed takes away those that ev pressed to no end.
+	// ClearPressed takes away the buttons that ev pressed without effect.
 	ClearPressed(ev relay.Event)
 }
 

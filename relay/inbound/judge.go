@@ -47,7 +47,7 @@ type judgement struct {
 	ofOwner    bool                  // in a shared chat, by somebody who is bound: they see the chat
 	answer     relay.Answer          // of the connector's own: to a control message, or a notice
 	told       relay.EventID         // the mark of the notice in answer; empty: the answer is not a notice
-	press      *prompt.Press         // the prompt that it answers first; nil: none
+	press      *prompt.Press         // its press on a prompt, which counts if no other press is stored first; nil: it is not one
 	capability *platforms.Capability // the event's capability; nil: none
 	holder     relay.InstanceID      // the owner of that capability if the event is stored for it; empty: nobody
 }
@@ -95,7 +95,7 @@ func (g *judge) arrived(ctx context.Context, ev relay.Event, before []judgement)
 	if err != nil || !control {
 		return j, err
 	}
-	// What changed nothing and gets no answer writes nothing either, however often it is sent.
+	// A control message that changes nothing and gets no answer writes nothing either, however often it is sent.
 	j = dropped(ev, gate.Control)
 	j.answer, err = g.desk.Do(ctx, ev, asks)
 	j.consumed = j.answer.Text != ""
@@ -113,7 +113,7 @@ func (g *judge) judgeRecipients(ctx context.Context, ev relay.Event, before []ju
 	}
 	j, fits := judgement{event: ev}, false
 	whole := ev
-	for _, c := range cs { // whom the author named comes first
+	for _, c := range cs { // the instance that the author named comes first
 		j.ofOwner = j.ofOwner || c.bound && ev.Source.ChatType != relay.ChatDM
 		v := verdict{Instance: c.instance.ID, Tenant: c.instance.Tenant}
 		if cs[0].named && j.consumed {
@@ -150,7 +150,7 @@ func (g *judge) judgeRecipients(ctx context.Context, ev relay.Event, before []ju
 func (g *judge) give(ctx context.Context, j *judgement, c recipient, fits bool) (gate.Reason, error) {
 	ev := j.event
 	j.press = c.press(ev)
-	profile := "" // of its gateway's, the one that acted on the chat last
+	profile := "" // the one of its gateway's profiles that acted on the chat last
 	if c.instance.Profiles {
 		talk, _, err := g.facts.Conversation(ctx, c.instance.ID, ev.Chat())
 		if err != nil {
@@ -305,8 +305,8 @@ func (g *judge) ask(ctx context.Context, ev relay.Event, c recipient) (why gate.
 	return c.decide(ev, f), known, err
 }
 
-// decideFor is ask for an event that just came: it is Undecided where only the network's word is missing, and
-// where an earlier event of the chat waits for it.
+// decideFor is ask for an event that has just arrived: it returns Undecided if only the network's answer is missing, or
+// an earlier event of the chat waits for that answer.
 func (g *judge) decideFor(ctx context.Context, ev relay.Event, c recipient, before []judgement) (gate.Reason, error) {
 	why, known, err := g.ask(ctx, ev, c)
 	if err != nil || known && why != gate.Delivered || c.direct {
@@ -352,7 +352,7 @@ func (g *judge) knownToSee(ctx context.Context, ev relay.Event, c recipient) (se
 		}
 		known = known && k
 		if n++; !known && n >= facts.SomeWatchers {
-			break // the network must answer for all of them
+			break // more people will not decide it: the network has to be asked
 		}
 	}
 	return false, known, nil

@@ -46,7 +46,7 @@ func (g *judge) greet(ctx context.Context, j *judgement, before []judgement) err
 		return err
 	}
 	if j.answer.Text = g.desk.Ration(ev, j.answer.Text); j.answer.Text == "" {
-		j.told = "" // tomorrow's strangers may have more luck today
+		j.told = "" // without the mark, the person may still be told later today
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ type pressID struct {
 	event relay.EventID
 }
 
-// presses are those about which something is still to be done. The zero value is ready.
+// presses remembers which people were told about their presses, and which are still to be told. The zero value is ready.
 type presses struct {
 	mu      sync.Mutex                              // guards the fields below
 	told    map[pressID]bool                        // presses that had no effect and whose people were told so

@@ -24,7 +24,7 @@ type Told struct {
 	people map[reader][]remark
 }
 
-// reader is a person, in their direct messages with a bot, and the instance that they talk to there.
+// reader is a person in their direct messages with a bot, and the instance to which they talk there.
 type reader struct {
 	instance relay.InstanceID
 	bot      relay.Bot

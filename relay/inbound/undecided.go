@@ -48,7 +48,7 @@ func (in *Inbound) Resume(ctx context.Context) error {
 // Undecided returns the chats with undecided events.
 func (in *Inbound) Undecided() []relay.Chat { return in.workers.chats() }
 
-// judgeChat is a chat's worker: it decides until nothing is left.
+// judgeChat is the worker of one chat: it decides events until none is left.
 func (in *Inbound) judgeChat(ctx context.Context, c relay.Chat) {
 	for {
 		err := in.Judge(ctx, c)
@@ -116,7 +116,7 @@ func (in *Inbound) judgeSome(ctx context.Context, p platforms.Bot, c relay.Chat)
 	}
 	in.noteLost(out)
 	for n, j := range judged {
-		if out.Items[n].Duplicate { // its chat has another id now, and another worker
+		if out.Items[n].Duplicate { // its chat has another id by now, and another worker decides it
 			continue
 		}
 		if out.Items[n].Late {
@@ -128,8 +128,8 @@ func (in *Inbound) judgeSome(ctx context.Context, p platforms.Bot, c relay.Chat)
 	return true, unclear
 }
 
-// cameBefore gives j the capability that came in u's event, if it is u's instance's. One that cannot be read must not
-// keep the event from its verdict.
+// cameBefore gives j the capability of u's event, if it is stored for u's instance. A capability that cannot be read
+// must not keep the event from its verdict.
 func (in *Inbound) cameBefore(ctx context.Context, j *judgement, u store.Pending) {
 	stored, ok, err := in.db.Capabilities.In(ctx, u.Instance, j.event.Bot, j.event.ID)
 	if err != nil || !ok {
@@ -140,8 +140,8 @@ func (in *Inbound) cameBefore(ctx context.Context, j *judgement, u store.Pending
 	}
 }
 
-// pending puts the gate's question again, with everything as it is now. While only the network's
-// word is missing it asks for that, and then begins anew: meanwhile a chat may have got another holder.
+// pending decides an undecided event: it puts the gate's question again, with the facts of now. While only the network's
+// answer is missing, it asks the network and then begins anew: meanwhile the chat may have got another holder.
 func (g *judge) pending(ctx context.Context, p platforms.Bot, u store.Pending) (judgement, error) {
 	j, until := judgement{event: u.Delivery.About()}, time.Now().Add(visibility.Within)
 	for {

@@ -8,9 +8,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// workers are those that decide about undecided events, those that lack only the network's word on who can
-// see their chat: one per chat that has some, so that a chat about which the network says nothing holds up nobody
-// else. The zero value is ready; before begin and after end it only notes the chats.
+// workers decide undecided events, for which only the network's answer about who sees their chat is missing. There is one
+// worker for each chat with such events, so that a chat about which the network says nothing holds up nobody else. The
+// zero value is ready; before begin and after end it only notes the chats.
 type workers struct {
 	mu    sync.Mutex // guards the fields below
 	start func(relay.Chat)
@@ -39,7 +39,7 @@ func (ws *workers) call(c relay.Chat) {
 	}
 }
 
-// chats are those with a worker, or that wait for one.
+// chats returns the chats that have a worker or wait for one.
 func (ws *workers) chats() []relay.Chat {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

@@ -34,12 +34,12 @@ const (
 type Control struct {
 	verb   verb
 	typed  string // behind the command: a code, or a gateway's name; possibly nothing
-	option string // of a press on a button of Agent's answer: which one
+	option string // of a press on a button of the answer to /agent: which button
 }
 
 // Command returns the control message in ev; ok is false if there is none. In a direct message, a control message is
-// every command with a verb's name, a deep link with a code, and a press on a question of Agent. Elsewhere it is only
-// "/link" with a code, which no more people must see. A command for another bot is never one.
+// every command with a verb's name, a deep link with a code, and a press on a button of the answer to /agent. Elsewhere
+// it is only "/link" with a code, because no more people must see the code. A command for another bot is never one.
 func Command(ev relay.Event) (c Control, ok bool) {
 	direct := ev.Source.ChatType == relay.ChatDM
 	if p := ev.Prompt; p != nil { // an option may be called "link"
@@ -248,7 +248,7 @@ func (p person) others() string {
 	return strings.Join(out, " ")
 }
 
-// goes says of commands that they go.
+// goes returns "COMMANDS go" or "COMMAND goes".
 func goes(commands []string) string {
 	out := "`" + strings.Join(commands, "`, `") + "`"
 	if len(commands) == 1 {

@@ -50,7 +50,7 @@ func NewDesk(db *store.DB, mac relay.MACer, now func() time.Time) *Desk {
 	return &Desk{db: db, mac: mac, now: now}
 }
 
-// how is answerHow, with the command as it is typed.
+// how returns answerHow, with the command as it is typed.
 func (d *Desk) how() string { return relay.InShard(answerHow, d.Shard) }
 
 // Mint makes a code ("KQ2-9F4-M7X") that binds its sender to instance inst, for those commands or, if there are none,
@@ -73,7 +73,7 @@ func (d *Desk) Mint(ctx context.Context, by audit.Actor, inst relay.InstanceID, 
 	return display(code), expires, nil
 }
 
-// The answers. They go out as CommonMark.
+// The answers, in CommonMark.
 const (
 	answerHow = "To be linked to a gateway, send `/link` followed by the code you were given. " +
 		"Whoever runs the connector gets a code with `hermes-connector link NAME`."
@@ -87,10 +87,10 @@ const (
 	answerBeside = "Done: you are linked to `%s`. What you write to me here still goes to `%s`; send `/agent` to change that."
 )
 
-// redeem carries out the control message ev of the verb verbLink, where typed is from Command, and returns the answer
-// for ev's chat; "" means silence. In a direct message it binds the author, and remembers the chat as the one in which
-// to reach the author; anywhere else it makes the code worthless. An error means trouble with the store: the caller
-// hands the same event in again, which is harmless after a success too.
+// redeem carries out the control message ev with verbLink, where typed is from the Control that Command returned, and
+// returns the answer for ev's chat; "" means silence. In a direct message it binds the author, and remembers the chat as
+// the one in which to reach the author; anywhere else it makes the code worthless. An error means trouble with the
+// store: the caller hands the same event in again, which is harmless after a success too.
 func (d *Desk) redeem(ctx context.Context, ev relay.Event, typed string) (answer string, err error) {
 	secret, shaped := parseCode(typed)
 	if ev.Source.ChatType != relay.ChatDM {
@@ -157,11 +157,12 @@ func DirectTo(ctx context.Context, db *store.DB, by store.Person) (relay.Instanc
 // quotable returns an instance's name between the backticks of an answer.
 func quotable(i store.Instance) string { return quoted(i.Shown()) }
 
-// quoted is s between backticks.
+// quoted returns s for a place between backticks: it replaces the backticks in s.
 func quoted(s string) string { return strings.ReplaceAll(s, "`", "'") }
 
-// Ration returns an answer to ev that links nobody, or nothing. Where answers cost money, all people of the network
-// together get as many as one person does elsewhere: strangers have numbers enough, and may write from forged ones.
+// Ration returns answer, an answer to ev that links nobody, or "" if no more such answers may be sent. Where answers cost
+// money, all people of the network together get as many as one person does elsewhere: strangers have numbers enough, and
+// may write from forged ones.
 func (d *Desk) Ration(ev relay.Event, answer string) string {
 	if ev.Traits.Costly && !d.tries.take(trier{platform: ev.Source.Platform}, d.now()) {
 		return ""

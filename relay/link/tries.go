@@ -13,8 +13,8 @@ const (
 	// maxTries is how many messages that link nobody one person may send within tryWindow.
 	maxTries  = 5
 	tryWindow = 10 * time.Minute
-	// maxTriers bounds how many people are remembered. When more are at it at once, all are forgotten: the bits
-	// of a code hold without this.
+	// maxTriers is how many people are remembered. If more try at once, all are forgotten: a code has enough bits
+	// without this.
 	maxTriers = 4096
 )
 
@@ -22,7 +22,7 @@ const (
 type trier struct {
 	platform relay.PlatformID
 	user     relay.UserID
-	chat     relay.ChatID // empty when user is not
+	chat     relay.ChatID // empty if user is set
 }
 
 func trierOf(src relay.Source) trier {
@@ -33,7 +33,7 @@ func trierOf(src relay.Source) trier {
 	return who
 }
 
-// tries counts, in memory only: a restart forgives.
+// tries counts tries in memory only: after a restart everybody begins anew.
 type tries struct {
 	mu sync.Mutex            // guards at
 	at map[trier][]time.Time // oldest first

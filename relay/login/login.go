@@ -29,16 +29,16 @@ const (
 	codeLen = 26 // 130 random bits
 )
 
-// The purposes name the keys of the MACs. They are not kept when the vault gets a new data key: that ends all sessions.
+// The purposes name the keys of the MACs. A new data key of the vault changes these keys, too: that ends all sessions.
 const (
 	purposeCode    = "web-code"
 	purposeSession = "web-session"
 )
 
-// ErrNotGood: the code was used, is past its time, or was never made.
+// ErrNotGood: the code was used, has expired, or never existed.
 var ErrNotGood = errors.New("the code is not good any more")
 
-// Desk makes and takes codes. Its methods may be called from any goroutine.
+// Desk makes and redeems codes. Its methods may be called from any goroutine.
 type Desk struct {
 	codes *store.Codes
 	mac   relay.MACer
@@ -57,8 +57,8 @@ func (d *Desk) Mint(ctx context.Context, by audit.Actor) (code string, until tim
 	return code, until, err
 }
 
-// LogIn opens a session that lasts so long for a code as people type it, and uses the code up. ErrNotGood; other errors are the
-// store's.
+// LogIn opens a session that lasts so long for a code as people type it, and uses the code up. It returns ErrNotGood,
+// or an error of the store.
 func (d *Desk) LogIn(ctx context.Context, typed string, lasts time.Duration) (token relay.Secret, until time.Time, err error) {
 	mac := d.sum(purposeCode, strings.ToLower(strings.TrimSpace(typed)))
 	if _, err := d.codes.Get(ctx, store.WebCode, mac); err != nil {
@@ -108,8 +108,7 @@ func (d *Desk) LogOut(ctx context.Context, token string) error {
 	return err
 }
 
-// LogOutAll ends all sessions, and makes codes that nobody used yet worthless. n counts the sessions, also those that
-// were past their time.
+// LogOutAll ends all sessions, and makes unused codes worthless. n counts the sessions, including expired ones.
 func (d *Desk) LogOutAll(ctx context.Context, by audit.Actor) (n int, err error) {
 	row := &audit.Entry{Actor: by, Action: "web-logout"}
 	unused, err := d.codes.Drop(ctx, row, store.CodeFilter{Kind: store.WebCode})

@@ -23,7 +23,7 @@ type answers struct {
 type Outbox interface {
 	// State says what keeps the answers of a chat now; ok is false if none waits there.
 	State(relay.Chat) (s outbound.State, ok bool)
-	// Ended are the last answers that were not sent, the oldest first.
+	// Ended returns the last answers that were not sent, the oldest first.
 	Ended() []outbound.Ended
 	// Recheck makes it check which answers are still there.
 	Recheck()
@@ -33,7 +33,7 @@ type Outbox interface {
 type Answer struct {
 	ID       relay.MessageID  `json:"messageId"`
 	Instance relay.InstanceID `json:"instanceId"`
-	Name     string           `json:"name,omitempty"` // that the instance was given
+	Name     string           `json:"name,omitempty"` // the name that the instance was given
 	At       time.Time        `json:"at"`             // when it came
 	Platform relay.PlatformID `json:"platform"`
 	Bot      relay.BotID      `json:"botId"`
@@ -44,7 +44,7 @@ type Answer struct {
 	Sent     time.Time        `json:"sentAt,omitzero"`
 }
 
-// AnswerQuery names answers of an instance. Without ids it means all of its that are not sent.
+// AnswerQuery names answers of an instance. Without ids it means all unsent answers of the instance.
 type AnswerQuery struct {
 	Name string            `json:"name,omitempty"`
 	IDs  []relay.MessageID `json:"messageIds,omitempty"`

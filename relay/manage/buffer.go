@@ -92,9 +92,9 @@ type Letters struct {
 type Moved struct {
 	Instance relay.InstanceID `json:"instanceId"`
 	Count    int              `json:"count"`
-	// Left are the dead letters that the operation was to move and that stay, because the buffer is full.
+	// Left is how many dead letters were to be moved and stay, because the buffer is full.
 	Left int `json:"left,omitempty"`
-	// Oversize are those that stay because they are too large for a gateway.
+	// Oversize is how many stay because they are too large for any gateway.
 	Oversize int `json:"oversize,omitempty"`
 }
 
@@ -128,7 +128,7 @@ func (s *buffers) Drop(ctx context.Context, by audit.Actor, l Letters) (Moved, e
 	return s.move(ctx, row(by, "drop", i, ""), l, s.db.Lanes.Drop)
 }
 
-// move does something to the letters of the instance that the row is about.
+// move applies do to the letters l of the instance that the row is about.
 func (s *buffers) move(ctx context.Context, row *audit.Entry, l Letters,
 	do func(context.Context, *audit.Entry, relay.InstanceID, ...relay.BufferID) (int, error),
 ) (Moved, error) {
@@ -138,7 +138,7 @@ func (s *buffers) move(ctx context.Context, row *audit.Entry, l Letters,
 		if err != nil {
 			return Moved{}, unfit("bufferIds", "%v", err)
 		}
-		if !slices.Contains(ids, id) { // named twice is meant once
+		if !slices.Contains(ids, id) { // an id that is named twice counts once
 			ids = append(ids, id)
 		}
 	}

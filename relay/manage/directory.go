@@ -39,7 +39,7 @@ func (d directory) instance(ctx context.Context, name string) (store.Instance, e
 	}
 }
 
-// maybe is instance, or no instance for no name.
+// maybe is instance, but returns the zero instance for an empty name.
 func (d directory) maybe(ctx context.Context, n Named) (store.Instance, error) {
 	if n.Name == "" {
 		return store.Instance{}, nil
@@ -82,7 +82,8 @@ func (d directory) grants(ctx context.Context, i relay.InstanceID) ([]Grant, err
 	return each(all, func(g store.Grant) Grant { return d.grant(ctx, g) }), err
 }
 
-// gateway finds a gateway by its name, or by its instance's when that has no other one.
+// gateway finds a gateway by its id, or by its instance's name or id if only one gateway of that instance is not
+// revoked.
 func (d directory) gateway(ctx context.Context, name string) (store.Gateway, error) {
 	g, err := store.Only(d.db.Gateways(ctx, relay.GatewayID(name)))
 	if !errors.Is(err, store.ErrNotFound) {

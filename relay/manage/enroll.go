@@ -14,7 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
-// gateways are credentials and whom they serve.
+// gateways manages credentials, and the instances that they serve.
 type gateways struct {
 	directory
 	*surroundings
@@ -27,7 +27,7 @@ type gateways struct {
 type Enroll struct {
 	Name    string `json:"name"`              // gateway and instance id
 	Tenant  string `json:"tenant,omitempty"`  // empty means relay.DefaultTenant
-	WakeURL string `json:"wakeUrl,omitempty"` // what to GET when messages wait and the gateway is away
+	WakeURL string `json:"wakeUrl,omitempty"` // the URL to GET when messages wait and the gateway is away
 }
 
 // Enrolled holds a gateway's credentials in the clear. Write it to the operator and nowhere else.

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// examineWithin bounds what is asked of the networks: doctor has five seconds in all.
+	// examineWithin bounds the questions to the networks: doctor has five seconds in all.
 	examineWithin = 3500 * time.Millisecond
 	// clockMayBeOff is how much this machine's clock may differ from a network's.
 	clockMayBeOff = 30 * time.Second
 )
 
-// Examine asks all bots' networks at once what is wrong with the bots there, for at most examineWithin. A bot that cannot ask
-// has no findings.
+// Examine asks all bots' networks at once about faults of the bots, and returns the findings after examineWithin at the
+// latest. A bot that cannot ask its network has none.
 func Examine(ctx context.Context, bots []platforms.Bot, granted []relay.Place) (out finding.List) {
 	ctx, cancel := context.WithTimeout(ctx, examineWithin)
 	defer cancel()

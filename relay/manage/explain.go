@@ -34,7 +34,8 @@ const maxExplained = 1000
 
 // Explain lists verdicts in words, newest last: about stored events of the last thirty days, and about other events
 // that the server remembers. Unless one event is asked for, the list includes refused calls of networks, which have no
-// event. Refused with Offline if no server runs, and with NotFound if the event or the gateway does not exist.
+// event. Refused with Offline if no server runs, and with NotFound if there is no verdict about the event, or no such
+// gateway.
 func (s *history) Explain(ctx context.Context, e Explain) ([]gate.Decision, error) {
 	if s.live == nil {
 		return nil, refuse(Offline, "no server is running, and only a running one says what became of messages").try("serve")
@@ -84,7 +85,7 @@ func (s *history) Explain(ctx context.Context, e Explain) ([]gate.Decision, erro
 		return nil, refuse(NotFound, "no event %q is remembered", e.Event).try("explain")
 	}
 	if e.Gateway != "" && len(out) == 0 {
-		_, err = s.instance(ctx, e.Gateway) // a name that is mistyped looks like one that got nothing
+		_, err = s.instance(ctx, e.Gateway) // otherwise a mistyped name would look like a gateway without messages
 	}
 	return out, err
 }
@@ -100,23 +101,23 @@ func (l *lookout) only() (only relay.InstanceID) {
 
 // buffered holds those entries of one instance's buffer that are to be explained.
 type buffered struct {
-	instance  store.Instance // the zero one: it is not there any more
+	instance  store.Instance // zero: it no longer exists
 	waiting   map[relay.EventID]relay.Bot
 	dead      map[relay.EventID]store.DeadReason
-	unfronted []relay.Bot // that its gateway does not front
+	unfronted []relay.Bot // bots that its gateway does not serve
 }
 
 // lookout explains the decisions of one question. It reads each buffer once.
 type lookout struct {
 	history *history
-	live    map[relay.InstanceID]bool // that a gateway can serve
+	live    map[relay.InstanceID]bool // the instances that a gateway can serve
 	at      map[relay.InstanceID]*buffered
-	people  map[store.Person]store.Names // that were asked for
-	heard   map[store.Person]store.Names // as their networks called those who wrote since the start
+	people  map[store.Person]store.Names // the names that were read from the database
+	heard   map[store.Person]store.Names // the networks' names of people who wrote since the start
 }
 
-// last returns the verdicts about the newest n messages and refused calls, in order; 0: all. One message has a verdict
-// for each gateway that it is about.
+// last returns the verdicts about the newest n messages and refused calls, in order. One message has a verdict for each
+// gateway that it is about.
 func last(all []gate.Decision, n int) []gate.Decision {
 	type message struct {
 		bot   relay.Bot
@@ -139,7 +140,7 @@ func last(all []gate.Decision, n int) []gate.Decision {
 	return out
 }
 
-// name sets the names of the gateway and of the person: the operator's word for them counts before what their network said.
+// name sets the names of the gateway and of the person: a name from the operator comes before one from the network.
 func (l *lookout) name(ctx context.Context, d *gate.Decision) error {
 	if d.Instance != "" {
 		d.Gateway = l.history.label(ctx, d.Instance)
@@ -191,7 +192,7 @@ func (l *lookout) buffer(ctx context.Context, i relay.InstanceID) (*buffered, er
 	return b, nil
 }
 
-// instance is i, or the zero instance if it is not there any more.
+// instance returns the record of i; zero: it no longer exists.
 func (l *lookout) instance(ctx context.Context, i relay.InstanceID) (store.Instance, error) {
 	inst, err := store.Only(l.history.db.Instances(ctx, i))
 	if errors.Is(err, store.ErrNotFound) {

@@ -62,7 +62,7 @@ func (s *observer) findings(ctx context.Context, st *Status, seen Seen, live map
 		if s.live != nil { // only a running server knows
 			its.Dials, its.Connected = s.auth.Dials(g.ID), s.live.Serves(g.ID, g.Instance)
 		}
-		for n, i := range st.Instances { // an instance that is connected has another gateway
+		for n, i := range st.Instances { // a connected instance is served by another of its gateways
 			if i.ID == g.Instance && i.State != Connected && its.Dials.Refused > 0 && (g.Revoked || !its.Connected) {
 				st.Instances[n].RefusedAt = its.Dials.Last.UTC()
 			}

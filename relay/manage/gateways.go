@@ -28,7 +28,7 @@ type Gateway struct {
 	ID         relay.GatewayID  `json:"gatewayId"`
 	Instance   relay.InstanceID `json:"instanceId"`
 	Tenant     relay.TenantID   `json:"tenant"`
-	Name       string           `json:"name,omitempty"` // that its instance was given
+	Name       string           `json:"name,omitempty"` // the name that its instance was given
 	State      State            `json:"state"`
 	CreatedAt  time.Time        `json:"createdAt"`
 	LastSeenAt time.Time        `json:"lastSeenAt,omitzero"`
@@ -93,8 +93,8 @@ func (s *gateways) show(ctx context.Context, g store.Gateway) (Gateway, error) {
 	return out, nil
 }
 
-// Rotate gives a gateway a new secret. The old one works until the gateway has come with the new
-// one, or for a day. Refused with NotFound.
+// Rotate gives a gateway a new secret. The old one works until the gateway has connected with the new one, or for a
+// day. Refused with NotFound.
 func (s *gateways) Rotate(ctx context.Context, by audit.Actor, n Named) (Enrolled, error) {
 	g, err := s.gateway(ctx, n.Name)
 	if err != nil {

@@ -22,11 +22,11 @@ const manyUnsigned = 3
 type HookStatus struct {
 	URL           string    `json:"url"`
 	LastRequestAt time.Time `json:"lastRequestAt,omitzero"` // of a request that its network proved to be its own
-	Refused       uint64    `json:"refused"`                // requests since the start
+	Refused       uint64    `json:"refused"`                // refused requests since the start
 }
 
-// called adds to b how the network of p calls it, if it does. What strangers send changes no state: it makes a
-// warning at most.
+// called adds to b the state of the network's calls for p, if the network calls it. Requests of strangers change no
+// bot's state: at most they cause a warning.
 func (s *observer) called(b *BotStatus, p platforms.Bot) {
 	_, rules, ok := platforms.Called(p)
 	if !ok {
@@ -42,7 +42,7 @@ func (s *observer) called(b *BotStatus, p platforms.Bot) {
 	}
 	b.Hook.LastRequestAt, b.Hook.Refused = st.LastRequestAt.UTC(), st.Refused
 	if b.State == platforms.Connected && b.Reason == "" && st.LastRequestAt.IsZero() {
-		b.Reason = "no request yet" // which relay/webhooks knows, so that no platform need say it
+		b.Reason = "no request yet" // relay/webhooks knows this, so that no platform has to say it
 		if rules.Enter != "" {
 			b.Reason += ": enter " + b.Hook.URL + " at " + rules.Enter
 		}
@@ -70,7 +70,7 @@ func doubts(st webhooks.State, doubt string) (out []string) {
 	return out
 }
 
-// withRefusals adds to all the networks' calls that were refused, and the answers that they did not deliver.
+// withRefusals returns all and, behind it, the refused calls of networks and the answers that networks did not deliver.
 func (s *history) withRefusals(all []gate.Decision) []gate.Decision {
 	if s.set.Hooks == nil {
 		return all
@@ -95,7 +95,7 @@ func (s *observer) silent(ctx context.Context, i relay.InstanceID, known []relay
 	var names []relay.PlatformID
 	for _, p := range s.bots() {
 		b := p.ID()
-		if b.IsProgram() { // every gateway fronts it
+		if b.IsProgram() { // every gateway serves it
 			continue
 		}
 		if on[b.Platform] == nil {

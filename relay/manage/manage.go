@@ -3,7 +3,7 @@
 // in its own; relay/api calls it for gateways, and for programs that manage them.
 //
 // It does not check what the caller may do. The operator may do anything, and relay/api passes only the instance, or
-// the tenant, that a caller has proved. The actor of a change is an argument, for the audit list alone. The package
+// the tenant, that a caller has proved to be. The actor of a change is an argument, for the audit list alone. The package
 // does not deliver and does not listen.
 //
 // Invariants:
@@ -14,7 +14,7 @@
 //  3. A refusal is an *Error that says why, and which operation helps. The front end says how to call it.
 //  4. The JSON shapes of this package are relied upon by scripts: fields may be added, never
 //     renamed or removed.
-//  5. What changes something leaves a row in the audit list, with its actor, in the transaction that changes it.
+//  5. Every change leaves a row in the audit list, with its actor, in the transaction that makes the change.
 //  6. A tenant gets nothing that belongs to another one. It is refused as if it did not exist.
 //
 // Decided: A route reserves a key and does nothing else; delivery follows the gate alone. A wake URL from a gateway is
@@ -43,7 +43,7 @@ import (
 // Live is the running server. Its methods may be called from any goroutine and, except MayClaim and Answers, do not
 // block.
 type Live interface {
-	// Bots are the hosted bots, in the order of the configuration.
+	// Bots returns the hosted bots, in the order of the configuration.
 	Bots() []platforms.Bot
 	// Connected reports whether a session serves the instance now.
 	Connected(relay.InstanceID) bool
@@ -58,9 +58,9 @@ type Live interface {
 	// Fronts reports whether the instance's gateway serves one of the bots; it is also true while no gateway is
 	// connected.
 	Fronts(i relay.InstanceID, bots ...relay.Bot) bool
-	// Counters are totals since the start.
+	// Counters returns totals since the start.
 	Counters() map[string]uint64
-	// Decisions are the newest verdicts of the gate, newest last.
+	// Decisions returns the newest verdicts of the gate, newest last.
 	Decisions() []gate.Decision
 	// Forget removes a person's messages to the instance, and those that reached nobody, from Decisions. It also forgets what
 	// programs told the person.
@@ -122,9 +122,9 @@ type Files interface {
 type Hooks interface {
 	// State describes the calls for a bot; ok is false for a bot without calls.
 	State(relay.Bot) (s webhooks.State, ok bool)
-	// Refusals are the newest calls that were refused, newest last.
+	// Refusals returns the newest calls that were refused, newest last.
 	Refusals() []webhooks.Refusal
-	// Undelivered are the newest messages that did not arrive, as the networks said afterwards; newest last.
+	// Undelivered returns the newest messages that did not arrive, as the networks reported afterwards; newest last.
 	Undelivered() []webhooks.Undelivered
 }
 

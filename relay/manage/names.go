@@ -15,7 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
-// findWithin bounds how long networks are asked who has a name.
+// findWithin bounds the question to networks which person has a name.
 const findWithin = 5 * time.Second
 
 // Rename asks for another name of a gateway.

@@ -34,7 +34,7 @@ type Link struct {
 	Bang []relay.PlatformID `json:"bang,omitempty"`
 }
 
-// LinkFor names the instance a code is wanted for, and where it shall be good.
+// LinkFor names the instance for which a code is wanted, and where the code shall be valid.
 type LinkFor struct {
 	Name     string           `json:"name"`
 	Platform relay.PlatformID `json:"platform,omitempty"` // empty: on any platform
@@ -123,7 +123,7 @@ type Binding struct {
 	User     relay.UserID     `json:"userId"`
 	Instance relay.InstanceID `json:"instanceId"`
 	Warnings []string         `json:"warnings,omitempty"` // why it has no effect yet, in sentences
-	// Only where it is looked at:
+	// Set only where a binding is read:
 	Commands  []string       `json:"commands,omitempty"` // the commands of the binding; empty: everything. Also after a Bind.
 	Tenant    relay.TenantID `json:"tenant,omitempty"`
 	BoundAt   time.Time      `json:"boundAt,omitzero"`
@@ -244,8 +244,8 @@ func (s *people) SetDMDefault(ctx context.Context, by audit.Actor, b Bind) (Bind
 	})
 }
 
-// meant is whom the operator means with the name of an account. A gateway, which asks for the same, is told of nobody: what it
-// says is an id.
+// meant returns the person that who names: for the operator also by the name of an account. A gateway's value always
+// counts as an id: a gateway must not learn who has a name.
 func (s *people) meant(ctx context.Context, by audit.Actor, who store.Person) (store.Person, error) {
 	if _, byName := s.handle(who.Platform, who.User); !byName || by.Kind != audit.ActorCLI {
 		return who, nil
@@ -333,7 +333,7 @@ func principal(i store.Instance) Principal {
 	}
 }
 
-// SetRelevance says when to bother an instance's agent on a platform. Nil fields stay as they are.
+// SetRelevance says which messages on a platform concern an instance's agent. Nil fields stay as they are.
 type SetRelevance struct {
 	Name             string           `json:"name"`
 	Platform         relay.PlatformID `json:"platform"`

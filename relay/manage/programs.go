@@ -38,9 +38,9 @@ type CallerMade struct {
 	Token  string `json:"token,omitempty"`
 	Secret string `json:"hmacSecret,omitempty"`
 	URL    string `json:"url"` // of the routes, without a trailing slash
-	// Agents are those that are new, with a key each that is good for waking it.
+	// Agents are the new agents, each with a key for waking it.
 	Agents []CallerAgent `json:"agents"`
-	// People are those that are new, with an address each where ntfy's clients tell them something.
+	// People are the new people, each with an address at which ntfy's clients write to them.
 	People []CallerPerson `json:"people,omitempty"`
 	// Env are the lines that AgentConnector's stock client reads.
 	Env      map[string]string `json:"env"`
@@ -62,7 +62,7 @@ type CallerPerson struct {
 	Muted   bool   `json:"muted,omitempty"`
 }
 
-// EnvLines are Env, as they stand in a file.
+// EnvLines returns Env as lines of a file.
 func (m CallerMade) EnvLines() (out []string) {
 	for _, name := range []string{envCallerAgents, envCallerAuth, envCallerSecret} {
 		if v := m.Env[name]; v != "" {
@@ -165,7 +165,7 @@ func (s *programs) givePush(m *CallerMade, p *callers.Person) {
 	m.People = append(m.People, CallerPerson{Person: p.String(), PushURL: s.set.URL + "/agents/push/" + key, Muted: p.Muted})
 }
 
-// linkedPeople are those people, who have to be linked to a gateway.
+// linkedPeople returns the people of those names. It refuses people who are not linked to a gateway, or for commands only.
 func (s *programs) linkedPeople(ctx context.Context, names []string) (out []callers.Person, err error) {
 	for _, name := range names {
 		platform, user, _ := strings.Cut(name, ":")
@@ -189,7 +189,7 @@ func (s *programs) linkedPeople(ctx context.Context, names []string) (out []call
 	return out, nil
 }
 
-// change changes a caller, lets it reach the agents and the people of f, and is what it is to be told.
+// change changes a caller by do, lets it reach the agents and the people of f, and returns what the caller is told.
 func (s *programs) change(ctx context.Context, by audit.Actor, action string, f CallerFor,
 	do func(m *CallerMade, c *callers.Caller, there bool) error,
 ) (m CallerMade, err error) {
@@ -210,7 +210,7 @@ func (s *programs) change(ctx context.Context, by audit.Actor, action string, f 
 		return m, err
 	}
 	_, err = s.db.Callers.Change(ctx, callerRow(by, action, f), f.Caller, link, func(c *callers.Caller, there bool) error {
-		m = CallerMade{Caller: f.Caller, URL: s.set.URL, Agents: []CallerAgent{}} // this may be called again
+		m = CallerMade{Caller: f.Caller, URL: s.set.URL, Agents: []CallerAgent{}} // made anew each time: the store may call this function again
 		if err := do(&m, c, there); err != nil {
 			return err
 		}
@@ -239,7 +239,7 @@ func (s *programs) change(ctx context.Context, by audit.Actor, action string, f 
 	return m, err
 }
 
-// refusedIn is the refusal that came out of a change, as it is.
+// refusedIn returns the refusal in err, the error of a change, or else err.
 func refusedIn(err error) error {
 	if refused, ok := errors.AsType[*Error](err); ok {
 		return refused
@@ -263,7 +263,7 @@ func (m *CallerMade) complete() error {
 	}
 	raw, err := json.Marshal(all)
 	m.Env = map[string]string{envCallerSecret: m.Secret}
-	if len(all) > 0 { // a line without any would take the place of the one that the program has
+	if len(all) > 0 { // without agents, the line would replace the one that the program has
 		m.Env[envCallerAgents] = string(raw)
 	}
 	if m.Token != "" {
@@ -304,7 +304,7 @@ func (s *programs) show(ctx context.Context, c callers.Caller) (Caller, error) {
 		if err != nil {
 			return out, err
 		}
-		if len(bound) > 0 { // else it was unlinked
+		if len(bound) > 0 { // otherwise it was unlinked
 			out.Agents = append(out.Agents, CallerAgent{AgentID: a.Instance, Name: s.called(ctx, a.Instance)})
 		}
 	}
@@ -318,8 +318,8 @@ func (s *programs) show(ctx context.Context, c callers.Caller) (Caller, error) {
 	return out, nil
 }
 
-// DenyCaller keeps a caller from agents, where what waits for them becomes dead letters, and from people. Refused with NotFound, also if it did not
-// reach one, or Usage.
+// DenyCaller keeps a caller from agents and people; its messages that wait for those agents become dead letters.
+// Refused with NotFound, also if it could not reach one of them, or Usage.
 func (s *programs) DenyCaller(ctx context.Context, by audit.Actor, f CallerFor) (Caller, error) {
 	if len(f.Agents) == 0 && len(f.People) == 0 {
 		return Caller{}, unfit("agents", "which agent, or which person? --agent NAME, --person PLATFORM:PERSON")

@@ -17,7 +17,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
-// newcomers are gateways that make themselves.
+// newcomers manages gateways that enroll themselves.
 type newcomers struct{ *gateways }
 
 const (
@@ -37,7 +37,7 @@ type Provision struct {
 	Gateway          relay.GatewayID
 	AssertedInstance relay.InstanceID // used for a new gateway whose identity names no instance
 	Platform         relay.PlatformID
-	WakeURL          *string   // nil: as it was
+	WakeURL          *string   // nil: unchanged
 	RouteKeys        []string  // the platform's routes; nil: unchanged
 	Began            time.Time // when the gateway fetched its identity for this start; zero: not known
 }
@@ -51,7 +51,7 @@ type Provisioned struct {
 	Tenant       relay.TenantID   `json:"tenant"`
 	Gateway      relay.GatewayID  `json:"gatewayId"` // another than it asked for, if that one is taken
 	Instance     relay.InstanceID `json:"instanceId"`
-	RouteKeys    []string         `json:"routeKeys"` // those that are its now
+	RouteKeys    []string         `json:"routeKeys"` // the keys that it has now
 	// Warnings are sentences about claims of the gateway that the connector does not use.
 	Warnings []string `json:"warnings,omitempty"`
 }

@@ -15,12 +15,13 @@ type process struct {
 	web *login.Desk
 }
 
-// Reloaded is what a running server took over from a changed configuration. Bots are named "platform:id".
+// Reloaded lists what a running server took over from a changed configuration. Bots are named "platform:id".
 type Reloaded struct {
 	Added   []string `json:"added"`
 	Changed []string `json:"changed"` // started anew
 	Removed []string `json:"removed"`
-	// Restart are the settings that differ from those the server runs with, and that it takes with its next start.
+	// Restart lists the settings that differ from those the server runs with, and that it takes over with its next
+	// start.
 	Restart []string `json:"restart"`
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
-// chats are the operations that decide which chat belongs to which instance.
+// chats has the operations that decide which chat belongs to which instance.
 type chats struct {
 	directory
 	*surroundings
@@ -60,7 +60,7 @@ func (s *chats) Claim(ctx context.Context, by audit.Actor, c Scope) (Grant, erro
 	return out, err
 }
 
-// refuseHeld is the refusal to grant what another instance holds as a whole or in part. It names the holder and the
+// refuseHeld returns the refusal to grant a chat that another instance holds as a whole or in part. It names the holder and the
 // operation that releases the chat, so only the operator may read it: a gateway is not told about others.
 func (s *chats) refuseHeld(ctx context.Context, wanted store.Grant) error {
 	all, err := s.db.Grants(ctx, store.GrantFilter{Platform: wanted.Platform})
@@ -116,7 +116,8 @@ func (s *chats) ClaimOwned(ctx context.Context, by audit.Actor, c Scope) (Grant,
 	return s.granted(ctx, g, err)
 }
 
-// granted answers a claim of g, which ended with err: the grant as it is stored, which may be older than the claim.
+// granted returns the result of a claim of g that ended with err: the grant as it is stored, which may be older than
+// the claim.
 func (s *chats) granted(ctx context.Context, g store.Grant, err error) (Grant, error) {
 	if err != nil {
 		return Grant{}, err

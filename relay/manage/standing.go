@@ -25,7 +25,7 @@ const (
 	standingHints  = 256              // of one bot, kept for a round; beyond that, anything may have changed
 )
 
-// Standings knows the status of the bots in the granted chats: whether a bot is a member, gets all messages, and may
+// Standings knows the status of the bots in the granted chats: whether a bot is in the chat, gets its messages, and may
 // write. When a network reports a change (Changed), it is asked about the chats concerned within seconds. It is asked
 // about all chats after the start and once an hour, since some changes are not reported: Telegram says nothing when a
 // group's permissions or a bot's privacy mode change.
@@ -33,7 +33,7 @@ type Standings struct {
 	bots   func() []platforms.Bot
 	grants Grants
 	log    *slog.Logger
-	wake   chan struct{} // a hint came
+	wake   chan struct{} // full: a hint came
 	news   chan struct{} // the known status changed
 
 	mu    sync.Mutex // guards the fields below
@@ -190,7 +190,7 @@ func concerns(c platforms.RosterChange, p relay.Place) bool {
 	return (c.Scope == "" || p.Scope == "" || c.Scope == p.Scope) && (c.Chat == "" || c.Chat == p.Chat)
 }
 
-// ask asks how a bot stands in a place. Without an answer, the former one stays.
+// ask asks the network for the status of a bot in a place. Without an answer, the former one stays.
 func (s *Standings) ask(ctx context.Context, bot relay.Bot, asks platforms.Stander, p relay.Place) {
 	ctx, cancel := context.WithTimeout(ctx, standingWithin)
 	defer cancel()
@@ -248,7 +248,7 @@ func ofPlace(f finding.Finding) bool {
 	return absent(f) || f.Code == finding.NoSend.Code || f.Code == finding.PrivacyMode.Code
 }
 
-// forget drops places that are no longer granted.
+// forget drops the answers about places that are no longer granted.
 func (s *Standings) forget(places []relay.Place) {
 	granted := make(map[relay.Place]bool, len(places))
 	for _, p := range places {

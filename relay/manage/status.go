@@ -56,7 +56,7 @@ type BotStatus struct {
 // InstanceStatus is one agent's connection and buffer.
 type InstanceStatus struct {
 	ID         relay.InstanceID `json:"instanceId"`
-	Name       string           `json:"name,omitempty"` // the name that the person who linked it gave it
+	Name       string           `json:"name,omitempty"` // the name that it was given; empty: none
 	Tenant     relay.TenantID   `json:"tenant"`
 	State      State            `json:"state"`
 	Revoked    bool             `json:"revoked,omitempty"` // nobody can connect: all its gateways are revoked
@@ -65,12 +65,12 @@ type InstanceStatus struct {
 	Dead       int              `json:"dead"`    // dead letters
 	Prompts    int              `json:"prompts"` // questions with buttons that nobody has answered yet
 	LastSeenAt time.Time        `json:"lastSeenAt,omitzero"`
-	RefusedAt  time.Time        `json:"refusedAt,omitzero"` // when somebody was last refused who dialled as its gateway; zero: its gateway has connected since
+	RefusedAt  time.Time        `json:"refusedAt,omitzero"` // when a dial in its gateway's name was last refused; zero: not since that gateway's last good dial
 	Warning    string           `json:"warning,omitempty"`  // "copied_credential", "not_fronted", "media_not_fetched" or "unusable_wake_url"
 	Warnings   []string         `json:"warnings,omitempty"` // faults, and how to fix them, in sentences
 	Poke       *wake.Poke       `json:"poke,omitempty"`     // the result of the newest wake poke; nil: none since the start
 	Notes      []Note           `json:"notes,omitempty"`    // why messages wait although nothing is wrong
-	Answers    int              `json:"answers,omitempty"`  // that wait until a network takes them
+	Answers    int              `json:"answers,omitempty"`  // how many answers wait until a network takes them
 }
 
 // Note is a reason why messages for an instance wait although nothing is wrong: somebody wants them to wait.

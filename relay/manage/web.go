@@ -7,7 +7,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
-// WebLink opens the web pages for whoever follows it first.
+// WebLink is a link that opens the web pages for the first person who follows it.
 type WebLink struct {
 	URL       string    `json:"url"` // it holds the code
 	Code      string    `json:"code"`

@@ -50,13 +50,14 @@ type Unserved struct {
 // Seen holds the facts beside a status from which findings are made.
 type Seen struct {
 	Now       time.Time
-	URL       string // that gateways dial
+	URL       string // the address that gateways dial
 	Limits    store.Limits
 	Instances []SeenInstance // of the instances in the status, in its order
 	Gateways  []SeenGateway
 	Served    int                // how many instances a gateway can serve
 	Unreached []relay.InstanceID // of these: those without people and chats
-	// Bound and Granted are networks without a bot here, where somebody is linked to an instance, or a chat granted to one: the first.
+	// Bound and Granted are networks without a bot here on which a person is linked to an instance, or a chat is
+	// granted to one, with the first such instance.
 	Bound, Granted map[relay.PlatformID]relay.InstanceID
 	Networks       []relay.PlatformID // those two may be on, in the order of the program
 	Programs       []CallerFor        // programs with the agents they were given that no gateway can serve

@@ -387,7 +387,7 @@ func (k *Keeper) bringBack(ctx context.Context, r media.Record) (*os.File, error
 	return f, nil
 }
 
-// isHeld reports whether the record says so still, of the same bytes.
+// isHeld reports whether the record still says that the file is held, with the same bytes.
 func (k *Keeper) isHeld(ctx context.Context, r media.Record) (bool, error) {
 	now, ok, err := k.db.Media.Get(ctx, r.ID)
 	return err == nil && ok && now.State == relay.MediaHeld && now.Sum == r.Sum && now.Facts.Size == r.Facts.Size, err

@@ -152,7 +152,7 @@ func (k *Keeper) fetch(ctx context.Context, j *job) {
 		k.again(j, silentFor)
 	default:
 		if errors.Is(err, errNoBot) {
-			if n := k.hosted.changed(); j.hosts != n { // it may have been there since the last try
+			if n := k.hosted.changed(); j.hosts != n { // the bot may have been added since the last try
 				j.hosts, j.tried = n, 0
 			}
 		}
@@ -171,13 +171,14 @@ func (k *Keeper) fetch(ctx context.Context, j *job) {
 	}
 }
 
-// errNoBot: nobody gives the files of a bot that is not hosted, until it is added again.
+// errNoBot: the bot is not hosted, or opens no files. It may be added again.
 var errNoBot = errors.New("its bot is not served here any more, or gives no files")
 
 // errMore: a file has more bytes than its network said, and than were promised room.
 var errMore = errors.New("the file is larger than its network said")
 
-// try fetches a file of at most size bytes, if that is less than MaxFile, once. Its record is held then.
+// try fetches a file once, and returns its record as held. If size is less than MaxFile, a file with more bytes than
+// size is errMore.
 func (k *Keeper) try(ctx context.Context, r media.Record, size int64) (media.Record, error) {
 	f := k.hosted.fetcher(r.Bot)
 	if f == nil {

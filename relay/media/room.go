@@ -121,7 +121,7 @@ func (r *room) swap(id relay.MediaID, c claim, known map[relay.MediaID]share, li
 // stays, and evict looks at each record again before it drops the file.
 func (k *Keeper) take(ctx context.Context, id relay.MediaID, c claim, records func() (map[relay.MediaID]share, error)) bool {
 	free, err := k.opts.Free(k.folder.dir)
-	if err != nil { // a disk that cannot be asked is tried
+	if err != nil { // the free space is not known: the disk is tried
 		free = -1
 	}
 	live, err := k.owners.neighbours(ctx, c.of)
@@ -228,7 +228,7 @@ func (k *Keeper) look(ctx context.Context) {
 	k.evict(ctx, past)
 }
 
-// remove removes the file of a record that is gone. One that cannot be removed is the next start's.
+// remove removes the file of a record that is gone. If it cannot be removed, the next start removes it.
 func (k *Keeper) remove(id relay.MediaID) {
 	k.mu.Lock()
 	delete(k.used, id)

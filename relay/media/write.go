@@ -63,7 +63,7 @@ func (d *folder) write(id relay.MediaID, r io.Reader) (w written, err error) {
 	defer func() {
 		_ = f.Close()
 		if err != nil {
-			_ = os.Remove(part) // one that stays is the next start's
+			_ = os.Remove(part) // if it stays, the next start removes it
 		}
 	}()
 	d.step("made")

@@ -27,8 +27,8 @@ var goRuntimes = []struct {
 	{counter("go_gc_cycles_total_gc_cycles_total", "Garbage collections that have ended."), "/gc/cycles/total:gc-cycles"},
 }
 
-// ticks is the kernel's USER_HZ: how many a second /proc counts processor time in. It is 100 on
-// every architecture Go runs on.
+// ticks is the kernel's USER_HZ: the unit of processor time in /proc is 1/ticks of a second. It is 100 on every
+// architecture Go runs on.
 const ticks = 100
 
 // process shows the runtime and, where there is a /proc, the process.

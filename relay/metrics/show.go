@@ -17,7 +17,7 @@ import (
 // prefix begins the names of our metrics.
 const prefix = "hermes_connector_"
 
-// groups are the names in the hub's totals that become one counter with a label, by how they begin.
+// groups lists name prefixes of the hub's totals; the totals of one prefix become one counter with a label.
 var groups = []struct {
 	start  string
 	family family
@@ -148,7 +148,7 @@ func showInstance(p page, i manage.InstanceStatus) {
 	}
 }
 
-// age is in seconds, and not negative when a clock was set back.
+// age returns an age in seconds, never negative, even if a clock was set back.
 func age(since time.Time) float64 { return max(0, time.Since(since).Seconds()) }
 
 func flag(b bool) float64 {

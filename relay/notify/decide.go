@@ -11,7 +11,7 @@ import (
 // key identifies a finding from one look to the next; the zero key: the finding is unimportant.
 type key struct{ code, about string }
 
-// weighty are findings that are told though nothing is lost yet, because somebody can still prevent it. Never changed.
+// weighty are findings that are reported though nothing is lost yet, because somebody can still prevent it. Never changed.
 var weighty = []string{
 	finding.GatewayAway.Code, finding.BacklogFilling.Code, finding.PrivacyMode.Code,
 	finding.DiskLow.Code, finding.InodesOut.Code, finding.CertificateEnds.Code, finding.NoSnapshot.Code, finding.SnapshotFailed.Code,
@@ -40,12 +40,12 @@ func patient(k key) time.Duration {
 // seen remembers the looks of this run.
 type seen struct {
 	began time.Time               // when this run began: in its first five minutes gateways come back and nothing is reported
-	since map[key]time.Time       // of what stands: the first look that saw it
-	now   map[key]finding.Finding // what stands, as the newest look saw it
+	since map[key]time.Time       // of present findings: the first look that saw it
+	now   map[key]finding.Finding // the present findings, as the newest look saw them
 	gone  map[key]time.Time       // of reported findings that are over: the first look without them
 }
 
-// take takes the findings of a look.
+// take takes in the findings of one look.
 func (s *seen) take(found finding.List, told []store.ToldFinding, now time.Time) {
 	since, gone := s.since, s.gone
 	*s = seen{s.began, make(map[key]time.Time), make(map[key]finding.Finding), make(map[key]time.Time)}

@@ -36,7 +36,7 @@ type Hook struct {
 	client *http.Client
 }
 
-// monitor is a Hook that hears at every look how everything is.
+// monitor is a Hook that gets the whole state at every look.
 type monitor struct{ *Hook }
 
 // NewHook makes a target of an address, which is called through client: that bounds the time, and follows no redirects.
@@ -60,7 +60,7 @@ func (h *Hook) String() string { return h.url.Host }
 // Ways implements Target: there is one.
 func (h *Hook) Ways() []Way { return []Way{h} }
 
-// Carries implements Way: no bot has a part in it.
+// Carries implements Way: it carries everything, because no bot takes part.
 func (*Hook) Carries(string) bool { return true }
 
 // Send implements Way.
@@ -121,7 +121,7 @@ func (h *Hook) Check(ctx context.Context, asks bool) error {
 // Ways implements Target: a monitor is told nothing beside its beats.
 func (monitor) Ways() []Way { return nil }
 
-// Beat implements Monitor. Whatever the address that Uptime Kuma shows says in its query, is said anew.
+// Beat implements Monitor. It replaces the query that Uptime Kuma shows in the address.
 func (h monitor) Beat(ctx context.Context, m Message) error {
 	status, msg := "up", "OK"
 	if m.Kind == Trial {
@@ -137,5 +137,5 @@ func (h monitor) Beat(ctx context.Context, m Message) error {
 	return h.call(ctx, http.MethodGet, &u, http.Header{}, nil)
 }
 
-// maxMsg bounds what stands in an address, in bytes: the guard takes 2,048 of a whole one.
+// maxMsg bounds the text in an address, in bytes: the guard accepts at most 2,048 for the whole address.
 const maxMsg = 300

@@ -25,7 +25,7 @@ type Kind string
 // The kinds, in the words that Apprise has for them.
 const (
 	Wrong Kind = "failure" // something is wrong
-	Over  Kind = "success" // nothing in it is wrong any more
+	Over  Kind = "success" // all its findings are over
 	Trial Kind = "info"    // a test
 )
 

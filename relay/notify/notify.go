@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	between  = time.Minute      // two looks
-	stands   = 5 * time.Minute  // how long a finding stands before it is told
+	between  = time.Minute      // the time between two looks
+	stands   = 5 * time.Minute  // how long a finding lasts before it is reported
 	together = time.Minute      // findings that begin within this time of one another are reported together
-	calm     = 2 * time.Minute  // how long it is gone before it is told to be over
-	settling = 7 * time.Minute  // after the start: a bot that was out and still is, is found out only then
-	window   = 24 * time.Hour   // in which most messages go
-	pauseMax = 30 * time.Minute // between tries while no way takes a message
+	calm     = 2 * time.Minute  // how long a finding is gone before its end is reported
+	settling = 7 * time.Minute  // after the start no end is reported: a bot that was unreachable, and still is, is found again only then
+	window   = 24 * time.Hour   // in which at most `most` messages are sent
+	pauseMax = 30 * time.Minute // the longest pause between tries while no way accepts a message
 	most     = 10
 )
 
@@ -36,7 +36,7 @@ const (
 type Target interface {
 	// String names it, without a secret.
 	String() string
-	// Ways are the ways that lead there now.
+	// Ways returns the ways that lead there now.
 	Ways() []Way
 	// Check returns why nothing could be sent there now, as far as that can be found out without a message; nil: no
 	// obstacle is known. asks: it may use the network.
@@ -45,16 +45,16 @@ type Target interface {
 
 // Way is one way to a Target.
 type Way interface {
-	// Carries reports whether a message about that (Finding.About) may go this way.
+	// Carries reports whether a message about that thing (a Finding.About) may go this way.
 	Carries(about string) bool
-	// Send sends a message. It is bounded by itself; its errors hold no secret.
+	// Send sends a message within a time of its own. Its errors contain no secret.
 	Send(ctx context.Context, m Message) error
 }
 
-// Monitor is a Target that has no ways, and hears at every look how everything is.
+// Monitor is a Target without ways that gets the whole state at every look.
 type Monitor interface {
 	Target
-	// Beat says what stands: m has no items when nothing does.
+	// Beat reports the present findings; m has no items if there are none.
 	Beat(ctx context.Context, m Message) error
 }
 
@@ -66,7 +66,7 @@ type Records interface {
 
 // Options are the parts that a Notifier works with.
 type Options struct {
-	Targets []Target // the first that takes a message has it
+	Targets []Target // a message goes to the first that accepts it
 	Records Records
 	// Look returns the present findings.
 	Look func(context.Context) (finding.List, error)
@@ -78,7 +78,7 @@ type Notifier struct {
 	opts  Options
 	seen  seen       // Run's
 	told  store.Told // Run's
-	due   time.Time  // Run's: when it is tried again after no way took a message
+	due   time.Time  // Run's: when to try again after no way accepted a message
 	pause time.Duration
 
 	mu   sync.Mutex        // guards the fields below
@@ -106,7 +106,7 @@ func (n *Notifier) Run(ctx context.Context) error {
 		}
 		found, err := n.opts.Look(ctx)
 		if err != nil {
-			continue // the database's end is told elsewhere
+			continue // the end of the database is reported elsewhere
 		}
 		n.look(ctx, found, time.Now())
 	}
@@ -166,7 +166,7 @@ func (n *Notifier) room(now time.Time) int {
 	return max(0, most-len(n.told.Sent))
 }
 
-// gone stores that a message with that news went.
+// gone stores that a message with that news was sent.
 func (n *Notifier) gone(ctx context.Context, what news, now time.Time) {
 	n.told.Standing = what.after(n.told.Standing, now)
 	n.told.Sent = append(n.told.Sent, now)
@@ -175,12 +175,12 @@ func (n *Notifier) gone(ctx context.Context, what news, now time.Time) {
 	}
 }
 
-// note remembers how a message went, and logs it when that changed.
+// note remembers whether a message was sent, and logs a change of that.
 func (n *Notifier) note(ctx context.Context, t Target, err error) {
 	why := ""
 	if err != nil {
 		if ctx.Err() != nil {
-			return // the stop is no fault of the way's
+			return // the stop is not a fault of the way
 		}
 		why = err.Error()
 	}

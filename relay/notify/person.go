@@ -11,11 +11,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Person is somebody who is linked to a gateway and reads what bots of their network tell them directly.
+// Person is a linked person to whom the bots of their network write directly.
 type Person struct {
 	Platform relay.PlatformID
 	User     relay.UserID
-	// Bots are the hosted ones, and Bindings say who is linked (*store.DB).
+	// Bots returns the hosted bots; Bindings knows who is linked (*store.DB).
 	Bots     func() []platforms.Bot
 	Bindings interface {
 		Bindings(ctx context.Context, f store.BindingFilter) ([]store.Binding, error)
@@ -63,7 +63,7 @@ type through struct {
 	bot    platforms.Bot
 }
 
-// Carries implements Way: a bot tells nothing of itself.
+// Carries implements Way: a bot reports nothing about itself.
 func (t through) Carries(about string) bool { return t.bot.ID().String() != about }
 
 // Send implements Way. A message that may have been sent counts as sent.

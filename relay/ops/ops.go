@@ -24,7 +24,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
-// Row is an operation, whatever its arguments and its result are.
+// Row is an operation, without the types of its arguments and its result.
 type Row struct {
 	Name    string // on the admin socket
 	Command string // the command behind the program's name, with its arguments; empty: not for the operator
@@ -46,7 +46,7 @@ func (o Op[A, R]) Do(ctx context.Context, svc *manage.Service, by audit.Actor, a
 	return o.do(svc, ctx, by, args)
 }
 
-// formerly is o, which the operator may still type as before.
+// formerly returns o with its former command, which the operator may still type.
 func (o Op[A, R]) formerly(command string) Op[A, R] {
 	o.Former = command
 	return o

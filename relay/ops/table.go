@@ -55,7 +55,7 @@ var (
 	Drop       = change("drop", "buffer drop NAME [BUFFERID]...", "", (*manage.Service).Drop)
 	Quarantine = look("quarantine", "buffer quarantine", "", (*manage.Service).Quarantine)
 
-	// What waits for a network.
+	// Answers that wait for a network.
 	Answers     = look("answers", "buffer out [NAME] [ID]...", "", (*manage.Service).Answers)
 	DropAnswers = change("drop-answers", "buffer out NAME [ID]... --drop", "", (*manage.Service).DropAnswers)
 

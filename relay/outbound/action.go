@@ -26,8 +26,8 @@ type action struct {
 	// Set by Allow.
 	target target
 	at     time.Time // when it was allowed
-	// The action changes an answer that waits. Unjudged is why the gate could not judge a final answer now: then the
-	// answer is stored.
+	// waits: the action changes an answer that waits. unjudged is why the gate could not judge a final answer now; nil:
+	// it could. An unjudged answer is stored.
 	waits    bool
 	unjudged error
 
@@ -45,7 +45,7 @@ func (who *Caller) Action(ctx context.Context, r relay.Request) session.Action {
 // Line implements session.Action.
 func (a *action) Line() relay.Chat { return a.line }
 
-// Allow implements session.Action. A follow-up names no chat, and is decided about when it is carried out.
+// Allow implements session.Action. A follow-up names no chat; the gate is asked about it when it is carried out.
 func (a *action) Allow(ctx context.Context) (err error) {
 	a.who.attachment.Asks(ctx, a.request)
 	if _, ok := a.request.Action.(relay.FollowUp); ok {
@@ -70,7 +70,7 @@ func (a *action) Allow(ctx context.Context) (err error) {
 	return nil
 }
 
-// place returns the chat that the action is about, for the order among what waits.
+// place returns the chat that the action is about: the chat of its target or, if the gate could not judge it, its line.
 func (a *action) place() relay.Chat {
 	if a.target.bot == nil {
 		return a.line
@@ -173,7 +173,7 @@ func waits(a relay.Action) bool {
 	return true
 }
 
-// do carries out r, which is a's own request or one alike.
+// do carries out r: the action's own request, or a newer one that took its place.
 func (a *action) do(ctx context.Context, r relay.Request) (_ relay.Result, err error) {
 	if a.waits {
 		return a.who.change(ctx, r)
@@ -228,7 +228,7 @@ func (who *Caller) source(ctx context.Context, t target) (f relay.File, done fun
 	return who.out.files.Source(ctx, who.instance, m.SourceURL, m.Filename)
 }
 
-// failed counts an action that came to nothing, or not to all, and is its error as the gateway is told it.
+// failed counts an action that did nothing, or only a part, and returns its error in the form for the gateway.
 func (who *Caller) failed(a relay.Action, err error) error {
 	ae := relay.Explain(err)
 	switch {

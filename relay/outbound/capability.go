@@ -18,11 +18,11 @@ import (
 
 // Bots returns the hosted bots. Its methods may be called from any goroutine and do not block.
 type Bots interface {
-	// Bots are all, in the order of the configuration. The caller does not change the list.
+	// Bots returns all hosted bots, in the order of the configuration. The caller does not change the list.
 	Bots() []platforms.Bot
 	// Bot returns the bot with that id, or nil.
 	Bot(relay.Bot) platforms.Bot
-	// Fronted are those that the identities of a session's hellos stand for, in that order.
+	// Fronted returns the hosted bots for the identities in a session's hellos, in the order of the identities.
 	Fronted(identities []relay.Bot) []platforms.Bot
 }
 
@@ -62,7 +62,7 @@ func (cs *Capabilities) Bind(c platforms.Capability, ev relay.Event, t relay.Ten
 	return &r
 }
 
-// Open is c with its credential; ok is false if that does not open.
+// Open returns the stored capability c with its credential; ok is false if the credential cannot be opened.
 func (cs *Capabilities) Open(c capability.Record) (_ platforms.Capability, ok bool) {
 	if cs.seal == nil {
 		return platforms.Capability{}, false
@@ -74,7 +74,7 @@ func (cs *Capabilities) Open(c capability.Record) (_ platforms.Capability, ok bo
 	}, err == nil
 }
 
-// DropUseless drops the capabilities that do not open: another data key sealed them.
+// DropUseless drops the capabilities whose credentials cannot be opened: another data key sealed them.
 func (cs *Capabilities) DropUseless(ctx context.Context) error {
 	all, err := cs.db.Capabilities.Of(ctx, "")
 	if err != nil {
@@ -177,7 +177,7 @@ func (a *answering) becomes(r right) {
 	a.state = r
 }
 
-// answerings are those of the capabilities that came since the start or were asked for since. The zero value is ready.
+// answerings holds the answerings of the capabilities that came or were used since the start. The zero value is ready.
 type answerings struct {
 	mu    sync.Mutex            // guards the fields below
 	by    map[string]*answering // by the key of the capability
@@ -187,7 +187,7 @@ type answerings struct {
 // answeringsKept is how many answerings there may be before expired ones are removed.
 const answeringsKept = 1024
 
-// of is c's answering.
+// of returns c's answering, and makes it if there is none yet: taken if c is known to be answered, else unsure.
 func (a *answerings) of(c capability.Record) *answering {
 	state := unsure
 	if c.Answered {
@@ -199,7 +199,7 @@ func (a *answerings) of(c capability.Record) *answering {
 // came notes that c is new: nobody has answered through it.
 func (a *answerings) came(c capability.Record) { a.find(c, free) }
 
-// find returns c's answering, and makes it in that state if there is none yet.
+// find returns c's answering, and makes it with that state if there is none yet.
 func (a *answerings) find(c capability.Record, state right) *answering {
 	_, k := c.Place()
 	a.mu.Lock()

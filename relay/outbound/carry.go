@@ -77,8 +77,8 @@ func (who *Caller) ask(ctx context.Context, t target, a relay.Prompt) (relay.Res
 	return res, err
 }
 
-// asked stores what became of r, which was to be posted. That a prompt is not withdrawn, or its message not known, is
-// no reason to tell its gateway anything else.
+// asked stores the outcome of r, which was to be posted. If a prompt cannot be withdrawn, or its message cannot be
+// noted, its gateway is told nothing else because of that.
 func (who *Caller) asked(ctx context.Context, r prompt.Record, former *prompt.Record, res relay.Result, failed error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
@@ -93,12 +93,12 @@ func (who *Caller) asked(ctx context.Context, r prompt.Record, former *prompt.Re
 	}
 }
 
-// errNoCapability is the answer to a follow-up, whatever is in its way.
+// errNoCapability is the answer to every follow-up that is declined, whatever the reason.
 var errNoCapability = relay.Refused("follow_up declined: no capability for this session", nil)
 
-// followUp answers through the capability bound to the session key a gateway names, if it may still act on the
-// capability's chat. Until it is clear that it may, the gateway reads the same words whatever is in the way, and the
-// same questions are put to the database: without a capability, about a chat that is nobody's.
+// followUp answers through the capability bound to the session key that a gateway names, if the gateway may still act
+// on the capability's chat. Until that is clear, every refusal has the same words, and the database is asked the same
+// questions: without a capability, about a chat that is nobody's.
 func (who *Caller) followUp(ctx context.Context, a relay.FollowUp) (relay.Result, error) {
 	c, ok := who.out.Capabilities.bound(ctx, who.tenant, who.instance, a.Session, a.Kind)
 	p := who.out.bots.Bot(c.Bot)

@@ -61,7 +61,8 @@ func (who *Caller) real(ctx context.Context, a relay.Action) (relay.Action, erro
 	return out, failed
 }
 
-// referring is a with other messages in the place of those that it answers or changes: what of makes of each.
+// referring returns a with other messages in place of those that it answers or changes: of returns the replacement for
+// each.
 func referring(a relay.Action, of func(relay.MessageID) relay.MessageID) relay.Action {
 	meta := func(m relay.Metadata) relay.Metadata {
 		m.ReplyToMessageID, m.TelegramReplyTo = of(m.ReplyToMessageID), of(m.TelegramReplyTo)
@@ -124,7 +125,7 @@ func (who *Caller) change(ctx context.Context, r relay.Request) (relay.Result, e
 	return who.carryOut(ctx, t)
 }
 
-// changeWaiting does a to an answer that waits, and that nobody sends meanwhile.
+// changeWaiting applies a to a waiting answer, which nobody sends meanwhile.
 func (who *Caller) changeWaiting(ctx context.Context, r outbox.Record, a relay.Action) error {
 	switch a := a.(type) {
 	case relay.Delete:

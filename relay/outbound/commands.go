@@ -16,9 +16,9 @@ type Commands struct {
 	bots Bots
 }
 
-// Learn stores the manifest that a hello brought, if it did, and shows the union of all to people: also the
-// commands of a gateway that is away. The newest gateways declare theirs for Discord alone; bots elsewhere that have to
-// know commands learn them from there.
+// Learn stores the manifest of a hello, if it has one, and shows the union of all manifests to people: also the
+// commands of a gateway that is away. The newest gateways declare theirs for Discord alone; bots of other networks that
+// need commands learn them from there.
 func (cs *Commands) Learn(ctx context.Context, i relay.InstanceID, on relay.PlatformID, manifest []json.RawMessage) error {
 	here := func(p platforms.Bot) bool {
 		_, knows := p.(platforms.CommandKnower)
@@ -64,7 +64,7 @@ func (cs *Commands) Show(ctx context.Context, platform relay.PlatformID, only ..
 }
 
 // unite returns the union by name. The instance enrolled first keeps its names and its places: no later one can take a
-// command over, or push it off a network that accepts only a number of commands. A command without a name is ignored.
+// command over, or push it off a network that accepts only so many. A command without a name is ignored.
 func unite(all []store.Manifest) []json.RawMessage {
 	names := make(map[string]bool)
 	out := []json.RawMessage{}

@@ -55,7 +55,7 @@ func (q *Queue) prune(ctx context.Context) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for c, l := range q.lines {
-		if l.going { // its first answer is being sent: prune again when that is over
+		if l.going { // its first answer is being sent: prune this line later
 			q.stale = true
 			continue
 		}
@@ -145,7 +145,8 @@ func (q *Queue) dueLocked(c relay.Chat, l *line, now time.Time) (j job, at time.
 	return job{chat: c, waiter: w}, at, true
 }
 
-// lookLocked makes all lines of a bot due whose connection has come back. q.mu must be held.
+// lookLocked makes a bot due at once whose connection has come back, with the lines that waited for that. q.mu must be
+// held.
 func (q *Queue) lookLocked(now time.Time) {
 	for id, a := range q.away {
 		p := q.out.bots.Bot(id)

@@ -67,7 +67,7 @@ func (who *Caller) lasts(a relay.Action) bool {
 	return waited || who.out.Queue.keep > 0 && answers(a, who.marksLast())
 }
 
-// learn notes whether the gateway tells its last answers from others.
+// learn notes that the gateway marks its last answers, if a is one that is marked.
 func (who *Caller) learn(a relay.Action) {
 	switch a.(type) {
 	case relay.Send, relay.SendMedia:
@@ -128,7 +128,7 @@ func (a *action) notKept(err, failed error) error {
 	return failed
 }
 
-// frameOf is r as a gateway spells it.
+// frameOf returns r as a frame, in the form in which a gateway sends it.
 func frameOf(r relay.Request) (json.RawMessage, error) {
 	line, err := wire.Encode(wire.Outbound{Request: r})
 	return json.RawMessage(bytes.TrimSuffix(line, []byte("\n"))), err

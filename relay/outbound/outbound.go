@@ -6,8 +6,8 @@
 //  1. The identity of a gateway comes from the credential with which its session was opened, never from a frame.
 //  2. An action reaches a platform only after gate.MayAct said yes for that instance and chat. One that waited is judged
 //     again when it is sent.
-//  3. A final answer that is on disk according to the reply to its gateway is sent once; or, after a crash in the
-//     middle of a call, once more with words that say so; or somebody is told why it was not sent.
+//  3. If a gateway was told that its final answer is on disk, the answer is sent once; or, after a crash in the middle
+//     of a call, once more with words that say so; or somebody is told why it was not sent.
 //
 // Decided: No wrapper stands around a platform. The right to replace a placeholder is taken once, and given back only
 // if certainly nothing was sent; if nobody knows, after a restart or an unclear answer, the network is asked. A stop
@@ -35,7 +35,7 @@ type Files interface {
 	// Source opens the file at an address, if the instance may read it. done releases it, and is never nil. Errors are
 	// *relay.ActionError.
 	Source(ctx context.Context, i relay.InstanceID, url, name string) (f relay.File, done func(), err error)
-	// Put keeps a file of the instance's, of declared bytes, and is its id and its size.
+	// Put stores a file of the instance, of declared bytes, and returns its id and its size.
 	Put(ctx context.Context, i relay.InstanceID, name string, declared int64, body io.Reader) (relay.MediaID, int64, error)
 }
 
@@ -89,9 +89,9 @@ func New(o Options) *Outbound {
 	return out
 }
 
-// Attachment is the session of a gateway that asks. Its methods are called from the session's goroutines.
+// Attachment is the session of a gateway that makes requests. Its methods are called from the session's goroutines.
 type Attachment interface {
-	// Identities are the bots that its hellos named, in order.
+	// Identities returns the bots that its hellos named, in order.
 	Identities() []relay.Bot
 	// Revoked reports whether its credential is dead: then nothing begins any more.
 	Revoked() bool
@@ -101,7 +101,7 @@ type Attachment interface {
 	Heard(delivery.Conversation, delivery.Sign)
 }
 
-// Caller is a gateway that asks, through one session.
+// Caller is a gateway that makes requests through one session.
 type Caller struct {
 	out        *Outbound
 	attachment Attachment

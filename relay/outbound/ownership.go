@@ -13,8 +13,8 @@ import (
 )
 
 // mayTouch reports whether the instance, which may act on a's chat by f, may do a to the message, the reaction or the
-// thread that a names: it may change its own ones. left: the gateway used a former id of the chat, so that only those messages
-// count as its own that are remembered.
+// thread that a names: it may change its own ones. left: the gateway used a former id of the chat, so that only messages
+// that the store knows as its own count.
 func (who *Caller) mayTouch(ctx context.Context, p platforms.Bot, f gate.ActFacts, a relay.Action, left bool) (bool, error) {
 	switch a := a.(type) {
 	case relay.Edit:
@@ -28,7 +28,7 @@ func (who *Caller) mayTouch(ctx context.Context, p platforms.Bot, f gate.ActFact
 		return gate.MayDelete(m), err
 	case relay.React:
 		if left {
-			return true, nil // no quotation is sent: see unquoted
+			return true, nil // unquoted refuses it
 		}
 		m, err := who.reactionFacts(ctx, p, a)
 		return gate.MayReact(m), err

@@ -50,7 +50,7 @@ func openFor(seconds float64) time.Duration {
 	return time.Duration(math.Min(seconds, promptMost.Seconds()) * float64(time.Second))
 }
 
-// Prompts takes the buttons of questions away that are answered or closed. Its methods may be called from any goroutine.
+// Prompts removes the buttons of questions that are answered or closed. Its methods may be called from any goroutine.
 type Prompts struct {
 	db       *store.DB
 	bots     Bots
@@ -58,7 +58,7 @@ type Prompts struct {
 	clearing sync.Map // the places of messages whose buttons are being removed
 }
 
-// place is a message.
+// place names a message.
 type place struct {
 	chat    relay.Chat
 	message relay.MessageID

@@ -25,9 +25,10 @@ const (
 	maxEnded = 100
 )
 
-// Queue is the final answers that no network could take when they came: each stays on disk until it is sent. Within a chat
-// they keep their order, and whatever comes newer waits behind them. They are sent so many at a time, tenants by turns. Its
-// methods may be called from any goroutine. With nothing in it, it has no timer, and costs an action the look at a number.
+// Queue holds the final answers that no network could take when they came: each stays on disk until it is sent. Within
+// a chat they keep their order, and newer actions wait behind them. At most atOnce are sent at a time, and tenants take
+// turns. Its methods may be called from any goroutine. An empty queue has no timer, and costs an action one look at a
+// number.
 type Queue struct {
 	// Set once, by New.
 	out  *Outbound
@@ -54,7 +55,7 @@ type line struct {
 	why     string    // as it was tried last
 }
 
-// waiter is an answer as it is known without its record.
+// waiter is what the queue remembers of an answer: the rest is in its record.
 type waiter struct {
 	number uint64
 	of     fair.Owner
@@ -117,7 +118,7 @@ func (q *Queue) push(r outbox.Record) {
 	}
 	w := waiter{number: r.Number, of: fair.Owner{Tenant: r.Tenant, Instance: r.Instance}, at: r.At, late: r.State() == outbox.Late}
 	at, known := slices.BinarySearchFunc(l.waiting, r.Number, func(w waiter, number uint64) int {
-		return cmp.Compare(w.number, number) // of two that were stored at once, either may be told first
+		return cmp.Compare(w.number, number) // two answers that were stored at once may be pushed in either order
 	})
 	if known {
 		return
@@ -180,7 +181,7 @@ func (q *Queue) until(ctx context.Context, ok func() bool) bool {
 	}
 }
 
-// passes waits until no answer is in front of the next action in the chat; false: some were until that time.
+// passes waits, until then at the latest, for the chat to have no waiting answer; false: it still had one.
 func (q *Queue) passes(ctx context.Context, c relay.Chat, then time.Time) bool {
 	patience := platforms.Patience(ctx)
 	ctx, cancel := context.WithDeadline(ctx, then)

@@ -16,7 +16,8 @@ const maxMark = 128
 // the network would keep the later one, and nobody could say whose it is.
 type reacting struct{ sync.Map }
 
-// begin reports whether another instance's is on its way, and is done when i's is through.
+// begin notes that i's reaction is on its way, until done is called. other is true, and nothing is noted, if another
+// instance's reaction is on its way already.
 func (r *reacting) begin(which relay.Reaction, i relay.InstanceID) (other bool, done func()) {
 	by, loaded := r.LoadOrStore(which, i)
 	if loaded {
@@ -46,8 +47,8 @@ func (who *Caller) reactionFacts(ctx context.Context, p platforms.Bot, a relay.R
 // the gateway keeps the place for a minute after it removed its reaction, because the reaction that closes a turn
 // follows. To set a reaction on Discord that another gateway has set changes nothing, and succeeds.
 
-// react sets or removes a reaction, which was allowed, unless another instance set it meanwhile. What another set before
-// stays the other's.
+// react sets or removes a reaction, which was allowed, unless another instance set it meanwhile. A reaction that another
+// instance set before still belongs to that instance.
 func (who *Caller) react(ctx context.Context, t target, a relay.React, declined error) (relay.Result, error) {
 	network, ok := t.bot.(platforms.Reacter)
 	if !ok {

@@ -32,7 +32,7 @@ func (who *Caller) recall(p platforms.Bot, chat relay.ChatID, a relay.Action, re
 	who.out.db.History.Said(s)
 }
 
-// recall notes in the history what became of an answer that waited.
+// recall notes the outcome of a waiting answer in the history.
 func (q *Queue) recall(r outbox.Record, state history.State, message relay.MessageID, why string) {
 	q.out.db.History.Said(history.Said{
 		At: time.Now(), Instance: r.Instance, Chat: r.Line(), Op: r.Op, Message: message, State: state, Why: why, Queued: r.ID,

@@ -22,7 +22,7 @@ const (
 	// unclearFor is the shortest pause before the next attempt if the outcome of one is unknown. It doubles with every
 	// such attempt: a network that sends them all, and never says so, gets an answer a dozen times within a day.
 	unclearFor = 5 * time.Second
-	// lateAfter is from when on an answer says when it was given.
+	// lateAfter is the age from which on an answer says when it was given.
 	lateAfter = 10 * time.Minute
 )
 
@@ -94,7 +94,7 @@ func (q *Queue) send(ctx, stop context.Context, r outbox.Record) outcome {
 		return outcome{done: []uint64{r.Number}}
 	}
 	when, known := time.Now(), doubt && q.remembered(r)
-	if known { // it must equal what was sent then
+	if known { // the text must equal that of the earlier attempt
 		when = r.Begun
 	}
 	t.action = withText(t.action, dated(textOf(asked.Action), r.At, when, doubt && !known))
@@ -114,8 +114,8 @@ func (q *Queue) came(ctx, stop context.Context, r outbox.Record, doubt bool, res
 	case err == nil:
 		return q.sent(ctx, r, res)
 	case ae.Outcome == relay.MaybeSent && (stop.Err() != nil || len(ae.MessageIDs) == 0 && q.remembered(r)):
-		return outcome{away: true} // by the mark, the next start, or the next try, finds out
-	case ae.Outcome == relay.MaybeSent: // its mark stays; whatever the network suffers from, the others wait a little, too
+		return outcome{away: true} // the mark stays: the next start, or the next try, finds out by it
+	case ae.Outcome == relay.MaybeSent: // its mark stays; the network is in trouble, so the other answers wait a little, too
 		return outcome{away: true, after: max(unclearFor, time.Since(r.Begun)), why: ae.Public}
 	case ae.Retried() && !doubt:
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
@@ -138,7 +138,7 @@ func requestOf(r outbox.Record) (relay.Request, error) {
 	return o.Request, nil
 }
 
-// open is nil if the chat's limiter is open now, or will be in a moment.
+// open waits a moment for the chat's limiter, and returns nil if that is open then.
 func (q *Queue) open(ctx context.Context, t target) error {
 	p, ok := t.bot.(platforms.Limited)
 	if !ok {
@@ -168,7 +168,7 @@ func (q *Queue) remembered(r outbox.Record) bool {
 	return ok && r.Told && time.Since(r.Begun) < p.Remembers()
 }
 
-// mark stores that the network call for r begins, and is r as it is stored then; ok is false if it is gone.
+// mark stores that the network call for r begins, and returns r as it is stored then; ok is false if r is gone.
 func (q *Queue) mark(ctx context.Context, r outbox.Record, told bool) (_ outbox.Record, ok bool, err error) {
 	ok, err = q.out.db.Outbox.Change(ctx, r.Number, func(stored *outbox.Record) bool {
 		if stored.Begun.IsZero() {
@@ -195,7 +195,7 @@ func dated(text string, at, now time.Time, twice bool) string {
 // clock returns the time of day where the server is.
 func clock(at time.Time) string { return at.Local().Format("15:04") }
 
-// sent notes that r stands on the network.
+// sent notes that the network has r.
 func (q *Queue) sent(ctx context.Context, r outbox.Record, res relay.Result) outcome {
 	q.out.counters.Add(count.ActionOK, 1)
 	q.out.counters.Add(count.MessageSent, 1)
@@ -227,7 +227,7 @@ func (q *Queue) failed(ctx context.Context, r outbox.Record, err error) outcome 
 	}
 }
 
-// end drops an answer that is not sent, and says so.
+// end drops an answer that will not be sent, and reports that.
 func (q *Queue) end(ctx context.Context, r outbox.Record, why Because, err error) outcome {
 	counter := map[Because]count.Counter{
 		BecauseDeclined: count.OutboxDeclined, BecauseRefused: count.OutboxRefused, BecauseUnknown: count.OutboxUnknown,
@@ -245,7 +245,7 @@ func (q *Queue) end(ctx context.Context, r outbox.Record, why Because, err error
 	return outcome{done: []uint64{r.Number}}
 }
 
-// ends says that r is not sent.
+// ends reports that r will not be sent.
 func (q *Queue) ends(r outbox.Record, why Because, err error) {
 	e := Ended{Record: r, When: time.Now(), Because: why}
 	e.Frame = nil
@@ -257,7 +257,7 @@ func (q *Queue) ends(r outbox.Record, why Because, err error) {
 	q.out.log.Warn("an answer that waited was not sent", "answer", r.ID, "instance", r.Instance, "bot", r.Bot.String(), "reason", string(why), "err", err)
 }
 
-// expire notes that r's time is over: its person is told when the bot is back, unless it may have been sent.
+// expire notes that r's time is over: the person is told when the bot is back, unless r may have been sent.
 func (q *Queue) expire(ctx context.Context, r outbox.Record) outcome {
 	if !r.Begun.IsZero() {
 		return q.end(ctx, r, BecauseUnknown, nil)
@@ -278,7 +278,8 @@ func (q *Queue) expire(ctx context.Context, r outbox.Record) outcome {
 	return outcome{}
 }
 
-// tell tells the person that r could not be sent, and with it whatever else of the chat is too late.
+// tell tells the person that r could not be sent, and in the same message the other answers of the chat that are too
+// late.
 func (q *Queue) tell(ctx context.Context, r outbox.Record) outcome {
 	late := q.lateIn(r.Line())
 	text := "An answer of " + clock(r.At) + " could not be delivered."

@@ -18,7 +18,7 @@ func (cs *Capabilities) Settle(bot relay.Bot, c platforms.Capability) {
 	cs.through(count.SettleDropped, bot, c, platforms.Responder.Settle)
 }
 
-// Discard has c's placeholder taken away.
+// Discard takes away c's placeholder.
 func (cs *Capabilities) Discard(bot relay.Bot, c platforms.Capability) {
 	if c.Placeholder {
 		cs.through(count.PlaceholderLeft, bot, c, platforms.Responder.Discard)
@@ -38,7 +38,7 @@ func (cs *Capabilities) DiscardLost(lost []capability.Record) {
 	}
 }
 
-// through puts a task on its way that is done through c. It is done too if the network no longer honours c.
+// through puts a task on its way that is done through c. It counts as done if the network no longer accepts c.
 func (cs *Capabilities) through(
 	givenUp count.Counter, bot relay.Bot, c platforms.Capability,
 	do func(platforms.Responder, context.Context, platforms.Capability) error,
@@ -102,7 +102,7 @@ func (cs *Capabilities) Respond(ctx context.Context, i relay.InstanceID, p platf
 		}
 		res, err = cs.wield(ctx, r, c, do, c.ID != string(replyTo))
 		switch {
-		case errors.Is(err, errAnswered): // by another one: there may be a next
+		case errors.Is(err, errAnswered): // by another answer: there may be a further capability
 		case errors.Is(err, platforms.ErrCapabilityGone):
 			return relay.Result{}, false, nil
 		default:
@@ -111,7 +111,7 @@ func (cs *Capabilities) Respond(ctx context.Context, i relay.InstanceID, p platf
 	}
 }
 
-// errAnswered: somebody else had the right to answer first.
+// errAnswered: another answer has taken the right to be the first.
 var errAnswered = errors.New("answered already")
 
 // wield lets do answer through c. onlyFirst: if another answer was the first, the error is errAnswered.
@@ -137,7 +137,7 @@ func (cs *Capabilities) wield(ctx context.Context, r platforms.Responder, c capa
 		switch {
 		case errors.Is(err, platforms.ErrCapabilityGone):
 			return relay.Result{}, cs.became(c, x, before, err)
-		case err != nil: // not known: as a further answer it replaces none
+		case err != nil: // not known: it is sent as a further answer, which replaces no other
 		case thinking:
 			before = free
 		default:
@@ -169,8 +169,8 @@ func (cs *Capabilities) became(c capability.Record, x *answering, before right, 
 	return err
 }
 
-// Answer puts the answer to the control message ev on its way, through the capability that came with it, if any, and with
-// buttons where it has options and the network takes them.
+// Answer sends the answer to the control message ev, through the event's capability if it has one, with its options as
+// buttons if the network accepts them.
 func (cs *Capabilities) Answer(ev relay.Event, a relay.Answer, c *platforms.Capability) {
 	meta := relay.Metadata{ThreadID: ev.Source.ThreadID, Notify: true}
 	send := relay.Send{Chat: ev.Source.ChatID, Content: a.Text, ReplyTo: ev.MessageID, Meta: meta}

@@ -33,7 +33,7 @@ func (who *Caller) route(r relay.Request, known func(platforms.Bot) (bool, error
 	return p, sure, err
 }
 
-// routeOwn is route among the bots that the session's identities stand for.
+// routeOwn is route, but only among the bots of the session's identities.
 func (who *Caller) routeOwn(r relay.Request, known func(platforms.Bot) (bool, error)) (p platforms.Bot, sure bool, err error) {
 	if r.Platform == relay.RelayPlatform && who.said(r.Platform) {
 		r.Platform = "" // an identity that stands for every bot names none
@@ -92,7 +92,7 @@ func (who *Caller) line(ctx context.Context, r relay.Request) relay.Chat {
 	return line
 }
 
-// unhosted is the answer to an action on a platform that the gateway fronts and this connector does not host.
+// unhosted returns the answer to an action on a platform that the gateway fronts and this connector does not host.
 func unhosted(r relay.Request) error {
 	return relay.Invalid(r.Action.Op(), "no bot of platform "+string(cmp.Or(r.Platform, relay.RelayPlatform))+" is hosted here")
 }

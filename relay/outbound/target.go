@@ -9,7 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 )
 
-// threadWithin bounds the question where a thread stands.
+// threadWithin bounds the question to a network where a thread stands.
 const threadWithin = 5 * time.Second
 
 // target is the bot of a request, and the action on the chat or thread that is meant.
@@ -118,8 +118,8 @@ func (who *Caller) leftBehind(ctx context.Context, t target, a relay.Action, dec
 	return declined
 }
 
-// unquoted is a, which a gateway aimed at a former id, without the messages it names: those stayed behind, and
-// their numbers mean other messages in the new chat. So replies go without their quote, and reactions nowhere.
+// unquoted returns a, which a gateway aimed at a former id, without the messages that it names: those stayed behind, and
+// their numbers mean other messages in the new chat. So replies are sent without their quote, and reactions are refused.
 func unquoted(a relay.Action) (relay.Action, error) {
 	switch a.(type) {
 	case relay.Send, relay.SendMedia, relay.Prompt:

@@ -7,7 +7,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// tellWithin bounds the telling, as it does a gateway's action.
+// tellWithin bounds Tell, by the time that a gateway's action has.
 const tellWithin = 25 * time.Second
 
 // Tell makes a bot write to a person in the name of an instance to which they are linked, as an action of its gateway

@@ -10,7 +10,7 @@ import (
 func (a *action) heard(sign delivery.Sign) {
 	thread := a.request.Action.Within()
 	if _, ok := a.who.out.bots.Bot(a.line.Bot).(platforms.Threader); ok {
-		thread = "" // the chat's id contains it
+		thread = "" // such a thread is itself the chat of a.line
 	}
 	a.who.attachment.Heard(delivery.In(a.line, thread), sign)
 }

@@ -29,7 +29,7 @@ func Join(first, second relay.Event) (joined relay.Event, ok bool) {
 	joined.Traits.Addressed = first.Traits.Addressed || second.Traits.Addressed
 	where := first.Source
 	where.MessageID = second.Source.MessageID
-	switch { // each of these but the last is a reason not to join
+	switch { // each case except the last is a reason not to join
 	case alone(first), alone(second), first.Bot != second.Bot, where != second.Source, where.ChatID == "":
 	case second.Source.UserID == "" && second.Source.ChatType != relay.ChatDM: // the author is unknown
 	case first.ReplyToMessageID != second.ReplyToMessageID, (first.ReplyTo == nil) != (second.ReplyTo == nil):

@@ -86,12 +86,13 @@ func New(h *hub.Hub, auth *token.Authority, o Options) *Server {
 	return &Server{hub: h, auth: auth, o: o}
 }
 
-// Run serves at d, and runs the hub, until ctx ends; then it stops in order: actions that wait are soon answered, those that
-// are at their network come to their end, unless hurry ends. A failed database or door ends it with its error. It closes d.
+// Run serves at d, and runs the hub, until ctx ends. Then it stops in order: waiting actions are answered soon, and
+// actions at their network come to their end, unless hurry ends. A failed database or door ends it with its error. It
+// closes d.
 func (s *Server) Run(ctx, hurry context.Context, d door.Door) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// Sessions and hub outlive ctx: the stop is in order, not at once.
+	// Sessions and hub outlive ctx, because the stop is in order and not at once.
 	hubCtx, stopHub := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopHub()
 	sessions, endSessions := context.WithCancelCause(hubCtx)
@@ -117,13 +118,13 @@ func (s *Server) Run(ctx, hurry context.Context, d door.Door) error {
 	cause := context.Cause(ctx)
 	level := slog.LevelInfo
 	if !errors.Is(cause, context.Canceled) {
-		level = slog.LevelError // nobody asked for it
+		level = slog.LevelError // nobody asked for this stop
 	}
 	s.o.Log.Log(ctx, level, "stopping", "reason", cause)
 	// No new sessions; running actions finish and sessions close; background tasks end; platforms stop.
 	s.refuse()
 	endSessions(delivery.ErrShutdown)
-	defer context.AfterFunc(hurry, stopHub)() // what waits in the hub would be sent after another process has begun to send
+	defer context.AfterFunc(hurry, stopHub)() // otherwise waiting answers would be sent after another process has begun to send
 	defer time.AfterFunc(patienceTime, lose).Stop()
 	plain, giveUp := context.WithTimeout(context.WithoutCancel(ctx), plainRequests)
 	defer giveUp()
@@ -150,14 +151,14 @@ func (s *Server) handler(table http.Handler) http.Handler {
 	return routes.Loud(table, s.o.Log)
 }
 
-// refuse turns upgrades away from now on.
+// refuse refuses upgrades from now on.
 func (s *Server) refuse() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopping = true
 }
 
-// enter counts an upgrade in, unless the stop has come so far that nobody waits for it.
+// enter counts an upgrade, unless upgrades are refused, or this process may no longer serve gateways.
 func (s *Server) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +187,7 @@ func (s *Server) table(ctx, hurry context.Context) *routes.Table {
 	return d
 }
 
-// health is the answer of /healthz.
+// health is the body of /healthz.
 type health struct {
 	OK  bool   `json:"ok"`
 	Run string `json:"run,omitempty"`

@@ -17,8 +17,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/token"
 )
 
-// upgrade lets a gateway in. Everything that is wrong with a credential is told by a close after
-// the upgrade: an HTTP 401 is just a failed connect to a gateway.
+// upgrade lets a gateway in. A fault of its credential is reported by a close after the upgrade: for a gateway, an HTTP
+// 401 is only a failed connection.
 func (s *Server) upgrade(ctx, hurry context.Context, w http.ResponseWriter, r *http.Request, addr netip.Addr) {
 	if !s.enter() {
 		routes.Refuse(w, http.StatusServiceUnavailable, "stopping")
@@ -60,7 +60,7 @@ func (s *Server) upgrade(ctx, hurry context.Context, w http.ResponseWriter, r *h
 		if err := s.auth.Used(ctx, peer, addr); err != nil {
 			s.o.Log.Warn("older secrets not retired; the next dial tries again", "gateway", peer.Gateway, "err", err)
 		}
-		s.sessions.Go(func() { // an idle session keeps this stack: so little else is on it
+		s.sessions.Go(func() { // an idle session keeps this stack, so little else may be on it
 			s.served(conn, p, s.hub.Serve(ctx, hurry, conn, p))
 		})
 	}
@@ -76,7 +76,7 @@ func (s *Server) served(conn *session.Conn, peer *session.Peer, err error) {
 	s.o.Log.Debug("session ended", "gateway", peer.Gateway, "instance", peer.Instance, "err", err)
 }
 
-// ended says in words why a session is over.
+// ended puts into words why a session is over.
 func ended(err error) string {
 	if err == nil {
 		return "the server stops"

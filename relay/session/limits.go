@@ -30,7 +30,7 @@ const (
 	helloCost = 256 << 10
 	// The cost of an interrupt: these go to other sessions of the tenant, whose outboxes they must not fill.
 	interruptCost = 256 << 10
-	// One going_idle per sleep, which may cost a write.
+	// The cost of a going_idle: one per sleep, which may cause a write.
 	idleCost = 1 << 20
 
 	// frameTime is how long a frame may take from its first byte to its last: 140 kbit/s for the largest one.
@@ -55,8 +55,8 @@ var (
 	tooLong           = &excess{"frame not finished in time", count.SessionUnfinished}
 )
 
-// spend takes cost from the gateway's budget, and ends the session when that was too much: for e, unless
-// the budget was overdrawn before. It reports whether the session goes on.
+// spend takes cost from the gateway's budget, and ends the session if that was too much. The reason is e, unless the
+// budget was overdrawn before. It reports whether the session continues.
 func (s *Session) spend(cost int, e *excess) bool {
 	if e = s.conn.meter.spend(cost, e); e != nil {
 		s.overLimit(e)
@@ -74,7 +74,7 @@ func (s *Session) overLimit(e *excess) {
 	}
 }
 
-// fault charges the gateway with a line that is no frame, or an acknowledgement of nothing.
+// fault charges the gateway for a line that is not a frame, or for an acknowledgement that does not count.
 func (s *Session) fault(count count.Counter) {
 	s.o.Count(count)
 	s.spend(faultCost, tooManyFaults)

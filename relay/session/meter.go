@@ -37,7 +37,7 @@ type meter struct {
 	net.Conn // set by Hijack, before anything is read or written
 
 	reading chan struct{} // full while somebody reads from Conn: the session, or the library in its stead
-	first   [1]byte       // of who reads
+	first   [1]byte       // used by the goroutine that reads
 
 	mu    sync.Mutex          // guards the fields below
 	came  []byte              // read from Conn, and not yet by the library
@@ -45,7 +45,7 @@ type meter struct {
 	pause bool                // a ping or a pong was read, and nothing came behind it
 	used  float64             // of the budget's burst, at the time at
 	at    time.Time           // of the last use
-	straw *excess             // the frame that overdrew the budget
+	straw *excess             // the limit that was exceeded when the budget was overdrawn; nil: it is not
 	over  error               // why only left more bytes are read
 	left  int
 
@@ -179,8 +179,8 @@ func (m *meter) spend(cost int, e *excess) *excess {
 	return m.useLocked(cost, e)
 }
 
-// useLocked is spend, for any session. (rate.Limiter cannot be given back what did not count after all.)
-// m.mu must be held.
+// useLocked is spend without the check that the session is not over. (rate.Limiter would not do: one cannot give back
+// to it what did not count after all; see excuse.) m.mu must be held.
 func (m *meter) useLocked(cost int, e *excess) *excess {
 	now := time.Now()
 	m.used = max(0, m.used-budgetRate*now.Sub(m.at).Seconds()) + float64(cost)
@@ -208,7 +208,7 @@ func (m *meter) control() {
 	m.useLocked(controlCost, tooManyFrames)
 }
 
-// giveUp stops reading, except for the message under way.
+// giveUp stops reading, after at most parting more bytes.
 func (m *meter) giveUp() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -201,7 +201,7 @@ func (s *Session) acknowledge(ctx context.Context, buffer string, n int) {
 	}
 }
 
-// recovered is deferred around one frame, one action, one flip: nothing else goes down with it.
+// recovered is deferred around one frame, one action or one flip, so that a panic there costs nothing else.
 func (s *Session) recovered(what string) {
 	if v := recover(); v != nil {
 		s.panicked(what, v)

@@ -24,7 +24,7 @@ const closeTime = 2 * time.Second
 func (s *Session) Run(ctx, hurry context.Context) error {
 	r := s.start(ctx, hurry)
 	defer r.stop()
-	s.read(&r.contexts) // nearly always: so what stands on the stack below is little
+	s.read(&r.contexts) // runs nearly all the time, so there is little below it on the stack
 	s.owned.Wait()
 	s.acts.running.Wait()
 	return r.cause
@@ -33,8 +33,8 @@ func (s *Session) Run(ctx, hurry context.Context) error {
 // run is one Run.
 type run struct {
 	contexts
-	cause error  // what Run returns; set by conclude
-	stop  func() // frees what start made
+	cause error  // the result of Run; set by conclude
+	stop  func() // releases the resources of start
 }
 
 // start begins all that does not wait for the gateway.
@@ -78,8 +78,8 @@ func (s *Session) start(ctx, hurry context.Context) *run {
 	return r
 }
 
-// conclude takes a session that begins to end to the end of its socket, which gone announces, and
-// returns what Run does.
+// conclude leads a session that has begun to end up to the end of its socket, which gone announces. It returns the
+// result of Run.
 func (s *Session) conclude(socket context.Context, gone context.CancelCauseFunc) error {
 	s.acts.refuse()
 	cause := s.why()

@@ -137,7 +137,7 @@ func New(conn *Conn, peer Peer, h Handler, o Options) *Session {
 	return s
 }
 
-// log is made when there is something to say: most sessions never have.
+// log makes the session's logger. It is made only when there is something to log: most sessions never log.
 func (s *Session) log() *slog.Logger {
 	return s.o.Log.With("gateway", s.peer.Gateway, "instance", s.peer.Instance)
 }
@@ -180,7 +180,8 @@ func (s *Session) Tell(f wire.Frame) {
 	}
 }
 
-// Offer is Tell for a frame that the gateway can do without: it is dropped when as many wait as Push lets.
+// Offer is Tell for a frame that the gateway can do without: it is dropped while so many frames wait that Push would
+// block.
 func (s *Session) Offer(f wire.Frame) {
 	line, err := encode(f)
 	if err == nil {

@@ -33,8 +33,8 @@ func (q *actions) work(ctx context.Context, key relay.Chat, l *line) {
 	}
 }
 
-// carryOut has a, the head of its line, or the newest one that replaced it carried out and answered. An error is
-// a's answer: nothing was begun.
+// carryOut carries out and answers a, the head of its line, or the newest action that replaced it. If it returns an
+// error, nothing was begun, and the error is the answer to a.
 func (q *actions) carryOut(ctx context.Context, l *line, a *action) error {
 	if ctx.Err() != nil {
 		return errStopping
@@ -55,7 +55,7 @@ func (q *actions) carryOut(ctx context.Context, l *line, a *action) error {
 	return nil
 }
 
-// unsent is err as the answer to an action that was not begun.
+// unsent turns err into the answer to an action that was not begun.
 func unsent(err error) error {
 	if _, ok := errors.AsType[*relay.ActionError](err); ok {
 		return err

@@ -26,8 +26,8 @@ func Forms(src relay.Source) (out []relay.SessionKey) {
 	return out
 }
 
-// seen are src as gateways see it. On Slack the newest make a thread of each message at the top, where their settings say
-// so, and those of June leave the workspace out.
+// seen returns src in each form in which gateways see it. On Slack the newest make a thread of each message at the top,
+// where their settings say so, and those of June leave the workspace out.
 func seen(src relay.Source) []relay.Source {
 	if src.Platform != slack {
 		return []relay.Source{src}

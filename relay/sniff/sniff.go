@@ -35,7 +35,7 @@ func Of(r io.ReaderAt, size int64) relay.FileFacts {
 	return facts
 }
 
-// format asks those that need more than a few fixed bytes, then the table, then whether it is text.
+// format tries the formats that need more than a few fixed bytes, then the table magics, then text.
 func (f file) format(head []byte) relay.FileFacts {
 	for _, ask := range []func(file, []byte) (relay.FileFacts, bool){
 		file.picture, file.ogg, file.riff, file.isoMedia, file.matroska, file.zip, file.mpegAudio,

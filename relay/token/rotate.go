@@ -95,7 +95,7 @@ func OldUntil(g store.Gateway, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// Used is told that p's gateway has dialled from that address, and drops the secrets older than the one it came with.
+// Used notes that p's gateway has dialled from that address, and drops the secrets older than the one that it used.
 // Age is the position in the record: a host without a battery clock may give a newer secret an earlier time.
 func (a *Authority) Used(ctx context.Context, p Peer, from netip.Addr) error {
 	a.dials.note(p.Gateway, func(d *Dials) { *d = Dials{Came: from} })

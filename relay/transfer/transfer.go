@@ -50,7 +50,7 @@ const (
 	uploadRate, uploadBurst = 1, 60
 )
 
-// Files keeps the files; *media.Keeper has it. Its methods may be called from any goroutine.
+// Files keeps the files. *media.Keeper implements it. Its methods may be called from any goroutine.
 type Files interface {
 	// Open opens a file that the instance may read. If it may not, or nobody has such a file, the error is
 	// media.ErrNoFile. The caller calls done when it no longer needs the content.
@@ -103,8 +103,8 @@ func New(files Files, auth Verifier, o Options) *Transfers {
 	return &Transfers{files: files, auth: auth, o: o, places: fair.NewPlaces(maxAll, maxEach), uploads: limits.NewRates(uploadRate, uploadBurst)}
 }
 
-// Routes returns the routes for files. The routes' time limits hold until a call has its place; then begin sets its
-// own.
+// Routes returns the routes for files. The routes' time limits hold until the credential is verified; then begin sets
+// those of the call.
 func (t *Transfers) Routes() []routes.Route {
 	return []routes.Route{
 		{Path: route + "/", Methods: []string{http.MethodGet}, Serve: t.serve(t.download)},
@@ -181,7 +181,7 @@ func (t *Transfers) begin(c *call) (leave func(), ok bool) {
 	})
 	return func() {
 		if !stop() {
-			<-c.cut // or it would meet the connection's next request
+			<-c.cut // or its deadlines would hit the connection's next request
 		}
 		place.Leave()
 	}, true

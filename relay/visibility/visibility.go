@@ -19,7 +19,7 @@ import (
 const (
 	// Believed is how long a platform's answer is believed, unless it reports a change.
 	Believed = time.Minute
-	// Within bounds how long one fact is asked for, repetitions included. No answer is no.
+	// Within bounds the questions about one fact, repetitions included. No answer counts as no.
 	Within = 10 * time.Second
 	// Retry is the pause before a question that failed is put again.
 	Retry = time.Second
@@ -68,7 +68,7 @@ func (c *Cache) Unsaid(key Of) bool {
 	return hit && f.unsaid
 }
 
-// Ask asks p, unless the answer is known. No answer until the given time is a no. The error is a
+// Ask asks p, unless the answer is known. If there is no answer until the given time, it counts as no. The error is a
 // *platforms.MutedError, or ctx's; then nothing is known.
 func (c *Cache) Ask(ctx context.Context, p platforms.Bot, key Of, until time.Time) (bool, error) {
 	roster, ok := p.(platforms.Roster)
@@ -147,7 +147,7 @@ func (c *Cache) rememberLocked(key Of, f fact) {
 	c.known[key] = f
 }
 
-// Forget drops what changes say no longer holds for bot.
+// Forget drops the answers for bot that may no longer hold after the changes.
 func (c *Cache) Forget(bot relay.Bot, changes []platforms.RosterChange) {
 	if len(changes) == 0 {
 		return

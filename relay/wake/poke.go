@@ -13,8 +13,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// consider looks at an instance that is due and pokes it if that is right. It reports whether
-// further requests may begin.
+// consider looks at an instance that is due, and pokes it if it should be poked. It reports whether further requests
+// may begin.
 func (w *Waker) consider(ctx context.Context, i relay.InstanceID) bool {
 	w.mu.Lock()
 	t, full := w.targets[i], w.running.full()
@@ -76,8 +76,8 @@ func (w *Waker) read(ctx context.Context, i relay.InstanceID) (store.Instance, i
 	return inst, lane.Entries, err
 }
 
-// settleLocked forgets an instance for which nothing is to be done, unless that changed meanwhile, or the
-// cooldown since its last poke must be remembered. w.mu is held.
+// settleLocked forgets an instance that needs no poke, unless that changed meanwhile, or the cooldown since its last
+// poke must be remembered. w.mu is held.
 func (w *Waker) settleLocked(i relay.InstanceID, t *target, now time.Time) {
 	if t.grew {
 		t.look = now
@@ -92,7 +92,7 @@ func (w *Waker) settleLocked(i relay.InstanceID, t *target, now time.Time) {
 	delete(w.targets, i)
 }
 
-// poke sends one request and says how it went.
+// poke sends one request, and stores and logs its result.
 func (w *Waker) poke(ctx context.Context, i relay.InstanceID, t *target, wakeURL string) {
 	status, err := w.send(ctx, wakeURL)
 	var done *Poke

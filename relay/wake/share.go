@@ -39,16 +39,17 @@ func (p *places) add(s share, n int) {
 	}
 }
 
-// full reports whether nobody has a place.
+// full reports whether there is no place for any further request.
 func (p *places) full() bool { return p.tenants.Total() >= maxPokes }
 
-// open reports whether the share has a place for another request, if the share is known.
+// open reports whether the share has a place for another request. It is true for a share that is not known yet (the
+// zero share).
 func (p *places) open(s share) bool {
 	tenants, _ := p.tenants.Of(fair.Owner{Tenant: s.tenant})
 	return s == share{} || p.shares[s] < maxPerHost && tenants < maxPerTenant
 }
 
-// learn finds out in which share those are that were not looked at yet.
+// learn finds out the shares of the instances in due that were not looked at yet.
 func (w *Waker) learn(ctx context.Context, due []relay.InstanceID) {
 	for _, i := range due {
 		w.mu.Lock()

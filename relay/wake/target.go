@@ -2,20 +2,19 @@ package wake
 
 import "time"
 
-// target is an instance that entries wait for, or that was poked less than a cooldown ago. A
-// waker's mu guards it.
+// target is an instance for which entries wait, or that was poked less than a cooldown ago. A waker's mu guards it.
 type target struct {
 	look  time.Time     // when to look at it next
 	next  time.Time     // when it may be poked next; zero: at once
 	poked time.Time     // when the last poke began; zero: never
 	pause time.Duration // between the next poke and the one after
 	busy  bool          // a request is under way
-	grew  bool          // since it was last looked at
+	grew  bool          // entries were appended since it was last looked at
 	asked bool          // somebody wants it poked though nothing waits
 	share share         // of the last request, or of the one that waits for its turn; zero: not known yet
 }
 
-// soon cuts the pause since the last poke back to the cooldown.
+// soon shortens the pause since the last poke to the cooldown.
 func (t *target) soon(cooldown time.Duration) {
 	if t.poked.IsZero() {
 		t.next = time.Time{}

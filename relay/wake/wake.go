@@ -45,19 +45,19 @@ type Instances interface {
 	Instances(ctx context.Context, ids ...relay.InstanceID) ([]store.Instance, error)
 }
 
-// Lanes is the part of the store that knows what waits. *store.Lanes implements it.
+// Lanes is the part of the store that knows the waiting entries. *store.Lanes implements it.
 type Lanes interface {
 	State(ctx context.Context, id relay.InstanceID) (store.Lane, error)
 }
 
-// Presence knows who is there. *hub.Hub implements it.
+// Presence knows which instances are served. *hub.Hub implements it.
 type Presence interface {
-	// Awake reports whether a session serves the instance now that did not go idle. It does not block.
+	// Awake reports whether a session serves the instance now and has not gone idle. It does not block.
 	Awake(id relay.InstanceID) bool
 }
 
-// Getter sends the requests. The client of a guard.Guard satisfies it: it decides which addresses
-// may be asked, follows no redirect, and gives up by itself.
+// Getter sends the requests. The client of a guard.Guard implements it: it decides which addresses may be requested,
+// follows no redirect, and gives up by itself.
 type Getter interface {
 	Do(*http.Request) (*http.Response, error)
 }
@@ -85,7 +85,7 @@ type Waker struct {
 	mu      sync.Mutex // guards the fields below
 	targets map[relay.InstanceID]*target
 	running places                     // requests under way
-	last    map[relay.InstanceID]*Poke // not of those that have no wake URL any more, or are gone
+	last    map[relay.InstanceID]*Poke // the newest pokes; it keeps none of an instance that is gone or has no wake URL any more
 }
 
 // New makes a waker. Nothing is poked before Run.
@@ -110,9 +110,9 @@ func New(db Instances, lanes Lanes, live Presence, get Getter, o Options) *Waker
 	}
 }
 
-// Grew says that entries were appended for an instance, or that what holds for it was changed. It may be called from any goroutine, also before Run,
-// and does not block. A connected instance is looked at a little later: its session may end before it has
-// taken the entry, and nothing else would tell.
+// Grew says that entries were appended for an instance, or that a setting of it was changed. It may be called from any
+// goroutine, also before Run, and does not block. A connected instance is looked at a little later: its session may end
+// before it has taken the entry, and nothing else would tell.
 func (w *Waker) Grew(i relay.InstanceID) {
 	connected := w.live.Awake(i)
 	now := time.Now()
@@ -148,8 +148,8 @@ func (w *Waker) signal() {
 	}
 }
 
-// Run pokes until ctx ends, and returns nil then. Of what waits at the start, instances that sleep are poked at
-// once; those that vanished get a cooldown's time to dial by themselves.
+// Run pokes until ctx ends, and then returns nil. Of the instances with entries waiting at the start, those that sleep
+// are poked at once; those that vanished get a cooldown's time to dial by themselves.
 func (w *Waker) Run(ctx context.Context) error {
 	defer w.pokes.Wait()
 	w.remember(ctx)

@@ -1,5 +1,5 @@
 // Package webhooks receives web hooks, the requests that chat networks make over HTTP. It finds the bot by the
-// path, reads the body within the bot's bounds, has the bot's platform judge the request, and writes the answer.
+// path, reads the body within the bot's bounds, lets the bot's platform judge the request, and writes the answer.
 //
 // It knows no network: the platform knows who may call, and reads the call. Events from a bot take the usual way,
 // through platforms.Inbox.
@@ -80,7 +80,7 @@ type hooked struct {
 // State describes the requests for a bot.
 type State struct {
 	LastRequestAt time.Time // when the network last made a proved call; zero: not since the start
-	Refused       uint64    // requests since the start
+	Refused       uint64    // refused requests since the start
 	Unsigned      uint64    // requests since LastRequestAt with a wrong signature
 	// Skew is the skew of the newest request since LastRequestAt whose time was too far from ours, see
 	// platforms.HookAnswer; 0: there was none.

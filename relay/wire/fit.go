@@ -6,8 +6,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// A delivery is encoded once, when it is accepted: what waits for a gateway is its frame, and only the
-// buffer id, which nobody knows before, is added when it is sent.
+// A delivery is encoded once, when it is accepted: its frame waits for the gateway. Only the buffer id, which nobody
+// knows before, is added when it is sent.
 
 // Packed is the frame of a delivery, as Pack made it, under a buffer id.
 type Packed struct {
@@ -92,5 +92,5 @@ func encodePacked(f Packed) ([]byte, error) {
 	return append(append(line, f.Buffer.String()...), "\"}\n"...), nil
 }
 
-// body is not asked for: Encode adds the buffer id to the bytes.
+// body is never called: Encode adds the buffer id to the bytes.
 func (Packed) body() any { return nil }

@@ -28,7 +28,7 @@ func (f *form) need(key string) string {
 	return id
 }
 
-// prose is text that must be there, though it may be empty.
+// prose returns a text that must be there, but may be empty.
 func (f *form) prose(key string) string {
 	s, ok := f.text(key)
 	if !ok {
@@ -41,7 +41,7 @@ func (f *form) prose(key string) string {
 // a signed address a few thousand. Networks get such a text unchanged.
 const maxTitle = 8 << 10
 
-// title is text that must be there and say something in few words.
+// title returns a text of at most maxTitle bytes that must be there and must not be empty.
 func (f *form) title(key string) string {
 	s, ok := shortOf(f.object[key], maxTitle)
 	if !ok || s == "" {

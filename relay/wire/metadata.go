@@ -9,8 +9,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// decodeMetadata reads the hints that somebody acts on, of every age. Nothing in it can be wrong: what
-// does not fit was not said.
+// decodeMetadata reads those hints that some code uses, of all gateway versions. It never fails: a hint that does not
+// fit counts as absent.
 func decodeMetadata(o object) relay.Metadata {
 	return relay.Metadata{
 		Scope:  relay.ScopeID(cmp.Or(o.id("scope_id"), o.id("guild_id"))),

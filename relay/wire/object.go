@@ -66,7 +66,7 @@ func parts(raw []byte) iter.Seq[json.RawMessage] {
 	}
 }
 
-// quotes follows JSON byte by byte and knows what stands in its strings.
+// quotes follows JSON byte by byte and knows which bytes belong to strings.
 type quotes struct{ open, escaped bool }
 
 // holds reports whether c, the next byte, belongs to a string; its quotes do.
@@ -107,7 +107,7 @@ func shortOf(raw json.RawMessage, most int) (string, bool) {
 	return s, ok && len(s) <= most
 }
 
-// words is text for a hint: of the wrong type it is empty.
+// words returns a hint's text; a value of the wrong type counts as empty.
 func (o object) words(key string) string {
 	s, _ := o.text(key)
 	return s

@@ -46,5 +46,5 @@ func (p forwardFrame) frame() Frame {
 	}, Buffer: p.Buffer}
 }
 
-// some is list, nil when it is empty.
+// some returns a copy of list, which is nil if list is empty.
 func some[T any](list []T) []T { return append([]T(nil), list...) }

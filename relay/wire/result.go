@@ -34,8 +34,8 @@ type resultJSON struct {
 	Type     relay.ChatType `json:"type,omitempty"`
 	Error    string         `json:"error,omitempty"`
 	Code     string         `json:"code,omitempty"`
-	// Ambiguous: the action may stand on the platform. It also keeps a gateway from taking the
-	// failure for a decline.
+	// Ambiguous: the platform may have carried the action out. It also keeps a gateway from taking the failure for a
+	// decline.
 	Ambiguous  bool    `json:"ambiguous,omitempty"`
 	RetryAfter float64 `json:"retry_after,omitempty"` // seconds
 }

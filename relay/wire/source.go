@@ -62,7 +62,7 @@ func orNull[T ~string](s T) *T {
 	return &s
 }
 
-// orEmpty returns the inverse of orNull.
+// orEmpty is the inverse of orNull.
 func orEmpty[T ~string](s *T) (out T) {
 	if s != nil {
 		out = *s

@@ -6,7 +6,7 @@ import "bytes"
 // at most one unfinished line, which is never longer than MaxFrame. Not safe for concurrent use.
 type Splitter struct {
 	tail  []byte // the unfinished line
-	depth braces // what tail leaves open
+	depth braces // the objects and lists that tail leaves open
 }
 
 // Feed takes the next message and returns the lines it completes, without newlines and without blank ones. A

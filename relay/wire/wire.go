@@ -180,7 +180,7 @@ func parseLine(line []byte) (object, error) {
 	return o, nil
 }
 
-// repairedSize returns the size of line after invalid UTF-8 in it is replaced.
+// repairedSize returns how large line may become at most when invalid UTF-8 in it is replaced.
 func repairedSize(line []byte) (size int) {
 	for len(line) > 0 {
 		r, n := utf8.DecodeRune(line)

@@ -59,7 +59,7 @@ func rowKey(tenant relay.TenantID, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(table.Prefix(tenant), n)
 }
 
-// countedWith are those e counts for.
+// countedWith returns the counts in which e is included: the tenant's, and that of its credential if it has one.
 func (e Entry) countedWith() []auditor {
 	all := []auditor{{tenant: e.Tenant}}
 	if e.Actor.credential() {

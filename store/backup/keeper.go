@@ -61,7 +61,7 @@ type Keeper struct {
 // Stats is the result of the snapshots so far.
 type Stats struct {
 	LastAt time.Time // of the newest existing snapshot; zero: there is none
-	// CoveredAt is the last time at which the newest snapshot held the whole database; zero: not yet.
+	// CoveredAt is when the Keeper last saw that the newest snapshot holds the whole database; zero: not yet.
 	CoveredAt time.Time
 	Err       error // of the last try; nil: it worked
 }
@@ -173,8 +173,8 @@ func (k *Keeper) noteNewest(s snapshot) {
 	}
 }
 
-// due returns when the snapshot after the last one is to be taken: the next time it is Hour o'clock, at most a day
-// later.
+// due returns when the snapshot after one that was taken at the time last is due: the next time it is Hour o'clock, at
+// most a day later.
 func (k *Keeper) due(last time.Time) time.Time {
 	last = last.In(k.o.Now().Location())
 	at := func(day int) time.Time {
@@ -256,7 +256,7 @@ func (s snapshot) name() string {
 	return name
 }
 
-// parseName returns the inverse of name. ok is false for files that are no snapshots.
+// parseName is the inverse of name. ok is false for the names of files that are not snapshots.
 func parseName(name string) (s snapshot, ok bool) {
 	rest, isSealed := strings.CutSuffix(name, sealed)
 	rest, _ = strings.CutPrefix(rest, "connector-")

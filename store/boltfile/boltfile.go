@@ -2,8 +2,8 @@
 // tells of damage; a write returns after the sync. The package does not know the records: the Format tells it what it
 // needs to know.
 //
-// Every value is stored in an envelope with a checksum over its key and itself (envelope.go), together with a digest
-// over all records (digest.go). At each start the whole file is checked before bbolt opens it (verify.go).
+// Every value is stored in an envelope with a checksum over its key and itself (envelope.go). A digest over all records
+// is stored beside them (digest.go). Each start reads and checks the whole file before bbolt opens it (verify.go).
 //
 // A commit is one sync: bbolt writes the pages and the meta page, then the file is synced once, then the writers get
 // their answers. This is safe because a commit never overwrites a page of the commit before it, which was synced before
@@ -50,7 +50,7 @@ type Options struct {
 	// BeforeSync, if set, is called when a commit is written completely and nothing of it is synced. Tests cut the
 	// power there.
 	BeforeSync func()
-	// CommitLog, if set, stores every commit, too.
+	// CommitLog, if set, stores every commit in addition to the file.
 	CommitLog *Log
 	Format    Format
 }
@@ -278,7 +278,7 @@ func (f *File) Close(last *Op) error {
 // and the process must end.
 func (f *File) Failed() <-chan struct{} { return f.failed }
 
-// Err returns nil, or ErrFailed with the first cause.
+// Err returns nil, or an ErrFailed that wraps the first cause.
 func (f *File) Err() error {
 	if p := f.cause.Load(); p != nil {
 		return *p
@@ -334,8 +334,8 @@ type Stats struct {
 	FileBytes    int64 // as the file system says
 	// FellBack: the newest commit was unreadable when the file was opened, and the one before it is used.
 	FellBack bool
-	// Squeezed: Open removed the old values from the file's free pages. Leftover: that still has to be done, and Open
-	// could not.
+	// Squeezed: Open removed the file's free pages, and with them deleted and replaced values. Leftover: that still has
+	// to be done, and Open could not do it.
 	Squeezed, Leftover bool
 }
 

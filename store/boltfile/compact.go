@@ -41,7 +41,7 @@ func (w *Writer) Squeeze() error {
 	return w.PutSealed(MetaBucket, k, Seal(k, []byte("true")))
 }
 
-// squeezeDue reports whether b is to be rid of its free pages.
+// squeezeDue reports whether the free pages of b have to be removed.
 func squeezeDue(b *bolt.DB) (due bool) {
 	_ = b.View(func(t *bolt.Tx) error {
 		due = metaValue(t, squeezeKey) != nil
@@ -84,8 +84,8 @@ func compactInto(temp string, b *bolt.DB, o Options) error {
 	return errors.Join(err, dst.Close())
 }
 
-// improve logs the findings, and puts a smaller copy of the file in the place of path if that is worth it: then
-// everything begins again with the copy.
+// improve logs the findings, and puts a compacted copy of the file in the place of path if that is due or worth it. If
+// it reports true, the caller must begin again with the copy.
 func improve(path string, b *bolt.DB, f *os.File, got Found, due bool, o Options) (replaced bool) {
 	switch {
 	case got.FellBack:

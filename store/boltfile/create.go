@@ -34,10 +34,10 @@ func create(path string, o Options) error {
 	return err
 }
 
-// inPages copies the file from page by page. bbolt writes its first pages in one piece, and the kernel may keep such a
-// piece as one: then each commit's meta page would be written back, or counted, with its neighbours. The file's bytes
-// are not all in memory at once, because a fresh server's heap would then be allowed to grow to twice that. Empty parts
-// stay holes, as where bbolt lets a file grow.
+// inPages copies the file named from into to, page by page. bbolt writes its first pages in one piece, and the kernel
+// may keep such a piece as one: then each commit's meta page would be written back, or counted, with its neighbours.
+// The file's bytes are not all in memory at once, because a fresh server's heap would then be allowed to grow to twice
+// that. Empty parts stay holes, as where bbolt lets a file grow.
 func inPages(to *os.File, from string) error {
 	in, err := os.Open(from)
 	if err != nil {

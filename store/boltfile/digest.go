@@ -18,7 +18,8 @@ const (
 	digestKey  = "digest"
 )
 
-// Digest stands for a set of records: all but itself. It is stored as its three numbers, big endian.
+// Digest is a checksum over all records of a file, except the one that holds it. It is stored as its three numbers, big
+// endian.
 type Digest struct {
 	N   int
 	Sum uint64 // of the records' hashes
@@ -27,12 +28,12 @@ type Digest struct {
 
 const digestSize = 24 // bytes
 
-// with is d after a record came.
+// with returns d after a record was added.
 func (d Digest) with(k, value []byte) Digest {
 	return Digest{N: d.N + 1, Sum: d.Sum + hash(k, value)}
 }
 
-// without is d after a record went.
+// without returns d after a record was removed.
 func (d Digest) without(k, value []byte) Digest {
 	return Digest{N: d.N - 1, Sum: d.Sum - hash(k, value)}
 }

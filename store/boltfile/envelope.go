@@ -17,7 +17,7 @@ const (
 	EnvelopeSize    = 5
 )
 
-// Checksum is over the key and the payload of a record.
+// Checksum returns the CRC-32C of the key and the payload of a record.
 func Checksum(key, payload []byte) uint32 {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	return crc32.Update(crc32.Update(0, table, key), table, payload)
@@ -31,7 +31,8 @@ func Seal(key, payload []byte) []byte {
 	return append(out, payload...)
 }
 
-// Unseal returns the inverse of Seal. The payload it returns is part of value: it dies with the transaction.
+// Unseal is the inverse of Seal: it checks value and returns its payload. That is a part of value, so it dies with the
+// transaction.
 func Unseal(key, value []byte) ([]byte, error) {
 	switch {
 	case len(value) < EnvelopeSize:

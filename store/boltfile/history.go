@@ -57,8 +57,8 @@ func parseTerms(value []byte) (terms []Term, err error) {
 	return terms, nil
 }
 
-// beginTerm makes the file remember that its next entry is the first of l's term, and that it was at entry after before
-// that.
+// beginTerm stores in the file that its next entry is the first of l's term, and that the file was at entry after until
+// then.
 func (w *Writer) beginTerm(l Log, after uint64, base bool) error {
 	h, err := historyOf(w.Tx)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // empty file gives the same records and running numbers. An entry of the log is
 //
 //	1 byte    version of the form
-//	1 byte    1: it is a base, the whole file, and what was there before goes; else 0
+//	1 byte    1: it is a base, the whole file, and replaces everything before it; else 0
 //	4 bytes   Format.Schema
 //	56 bytes  the place: term, n, chain, and the digest of all records but this one
 //	…         the changes, in order
@@ -49,7 +49,7 @@ type Log struct {
 type Place struct {
 	Term, N uint64                // the leader's term, and the number, of the entry the file ends with; numbers begin with 1
 	Chain   [sha256.Size / 2]byte // over that entry's changes, and all before it
-	Records int                   // how many records there are then, without the place itself
+	Records int                   // how many records the file has after that entry, without the place itself
 	Sum     uint64                // of their hashes
 }
 
@@ -83,7 +83,8 @@ func PlaceOf(t *bolt.Tx) (p Place, err error) {
 	return parsePlace(payload), nil
 }
 
-// metaValue is nil also in a file without the bucket: one that nothing was ever stored in.
+// metaValue returns the stored value under key in MetaBucket. It returns nil also for a file without that bucket, in
+// which nothing was ever stored.
 func metaValue(t *bolt.Tx, key string) []byte {
 	if meta := t.Bucket([]byte(MetaBucket)); meta != nil {
 		return meta.Get([]byte(key))
@@ -91,7 +92,7 @@ func metaValue(t *bolt.Tx, key string) []byte {
 	return nil
 }
 
-// besidesPlace is d, the digest of t, without the record of its place.
+// besidesPlace returns d, the digest of t, without the record of its place.
 func besidesPlace(d Digest, t *bolt.Tx) Digest {
 	if value := metaValue(t, placeKey); value != nil {
 		return d.without([]byte(placeKey), value)
@@ -147,10 +148,10 @@ const (
 	hasValue
 	inOrder
 	hasNumber
-	onlyMade // the bucket is to be there, and nothing else
+	onlyMade // the change only makes the bucket
 )
 
-// record appends c to what w does.
+// record appends c to the changes that w has recorded.
 func (w *Writer) record(c change) {
 	flags, u := byte(0), binary.AppendUvarint
 	for bit, is := range map[byte]bool{hasKey: c.key != nil, hasValue: c.value != nil, inOrder: c.append, hasNumber: c.number != 0, onlyMade: c.made} {
@@ -249,7 +250,7 @@ func Replay(b *bolt.DB, e Entry) error {
 	return b.Update(func(t *bolt.Tx) error { return replay(t, e) })
 }
 
-// replay applies e in the transaction t, which is worth nothing after an error.
+// replay applies e in the transaction t, which must be rolled back after an error.
 func replay(t *bolt.Tx, e Entry) error {
 	was, err := PlaceOf(t)
 	if err != nil && !e.Base {
@@ -258,7 +259,7 @@ func replay(t *bolt.Tx, e Entry) error {
 	var d Digest
 	switch {
 	case e.Base:
-		was.Chain = e.Place.Chain // nothing is known of what stood before it
+		was.Chain = e.Place.Chain // the entries before a base are not known, so its chain cannot be checked
 		err = dropAll(t)
 	case e.Place.N != was.N+1:
 		err = fmt.Errorf("%w: the file ends with entry %d, and this is %d", ErrNotNext, was.N, e.Place.N)
@@ -335,7 +336,7 @@ func Follow(path string, o Options) (*Follower, error) {
 func (f *Follower) At() Place { return f.at }
 
 // Apply applies entries, in order, all or none; they are on the disk when it returns. ErrNotNext, ErrDamaged: the file
-// can only be made anew. ErrNewer: one of them has records of a newer version.
+// can only be made anew. ErrNewer: this version does not know the schema of one of them.
 func (f *Follower) Apply(entries ...Entry) error {
 	if len(entries) == 0 {
 		return nil
@@ -363,7 +364,7 @@ func (f *Follower) History() (h History, err error) {
 	return h, err
 }
 
-// Close lets go of the file.
+// Close closes the file.
 func (f *Follower) Close() error { return f.b.Close() }
 
 func dropAll(t *bolt.Tx) error {

@@ -15,7 +15,7 @@ const (
 	metaMagic   = 0xED0CDAED
 	metaVersion = 2
 	metaSize    = 64
-	metaTx      = 48 // where the number of the commit stands
+	metaTx      = 48 // the offset of the number of the commit
 	metaSumAt   = metaSize - 8
 	pageHeader  = 16
 )
@@ -28,7 +28,7 @@ type meta struct {
 
 // metas are the meta pages of a file.
 type metas struct {
-	intact []meta // the newest first, which bbolt will go by
+	intact []meta // the newest first; bbolt uses that one
 	// broken: the other meta page has wrong content. A power cut during its write does that to a commit of which nobody
 	// was told; any other cause damages a commit that counted.
 	broken bool

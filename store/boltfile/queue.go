@@ -27,11 +27,11 @@ type Op struct {
 	Grows bool // refused with ErrFull when the file is nearly full
 
 	state atomic.Int32 // opQueued, then opBegun or opWithdrawn
-	err   error        // what Run said in the attempt under way; the writer's
+	err   error        // Run's error in the attempt under way; used by the writer alone
 	done  chan error   // capacity 1: the writer answers each begun op once and never waits
 }
 
-// Wait is the outcome of an op that was pushed; once.
+// Wait waits for a pushed op and returns its outcome. It may be called once.
 func (o *Op) Wait() error { return <-o.done }
 
 const (
@@ -92,7 +92,7 @@ func (q *queue) len() int {
 }
 
 // take blocks until there are ops and returns the next batch, marked as begun. It returns nil if the queue is closed
-// and empty. lastOps and lastTook are the size and the duration of the previous commit.
+// and empty. lastOps is how many ops the previous commit had, lastTook how long it took.
 func (q *queue) take(lastOps int, lastTook time.Duration) []*Op {
 	for alone := lastOps <= 1; ; {
 		q.mu.Lock()

@@ -34,7 +34,7 @@ func (f *File) Read(ctx context.Context, fn func(*bolt.Tx) error) (err error) {
 		return err
 	}
 	defer t.Rollback()
-	if int64(t.ID()) > f.synced.Load() { // that commit failed, and is to be seen all the same
+	if int64(t.ID()) > f.synced.Load() { // that commit failed, but bbolt shows it
 		return cmp.Or(f.Err(), ErrFailed)
 	}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // not before Begin, which would panic with its locks held

@@ -48,7 +48,7 @@ func (f *File) asBefore() bool {
 	return int64(t.ID()) == f.synced.Load()
 }
 
-// refuseGrowth refuses what grows until there is space again.
+// refuseGrowth refuses ops that make the file grow until there is space again.
 func (f *File) refuseGrowth(why error) {
 	f.diskFull, f.pause = true, firstPause
 	f.o.Log.Error("the disk is full: new messages are refused until there is space again, and stay with the platforms", "err", why)

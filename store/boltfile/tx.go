@@ -10,12 +10,13 @@ import (
 // Writer is a write transaction that the ops of one batch share. The embedded one is for reading.
 type Writer struct {
 	*bolt.Tx
-	// Changes counts the changes so far, those included that are yet to be made: who has some in hand adds one.
+	// Changes counts the changes so far, also those that are still to be made: code that holds a change back until
+	// Settle adds one here.
 	Changes int
 	// Note, if set, is called with the bucket of every change.
 	Note      func(bucket string)
 	delta     Digest // the effect of the changes so far on the file's digest
-	recording bool   // they are recorded
+	recording bool   // the changes are recorded
 	recorded  []byte // for the log
 }
 

@@ -24,7 +24,7 @@ type Found struct {
 	broken   bool  // a meta page is damaged, and nothing is lost with it
 	of       meta  // the commit
 	records  Digest
-	expected *Digest // the digest stored in the file; nil if there is none
+	expected *Digest // the digest stored in the file; nil if none can be read
 }
 
 // Damaged is a record with other content than was written.
@@ -90,7 +90,7 @@ func Verify(path string) error {
 	return Named(got.Bad)
 }
 
-// Named is nil, or an error in one line about all of bad.
+// Named returns nil, or an error in one line about all of bad.
 func Named(bad []Damaged) error {
 	switch len(bad) {
 	case 0:
@@ -142,19 +142,20 @@ func verify(path string, o Options) (Found, error) {
 	return got, Advised(errors.Join(err, lock.Close()))
 }
 
-// InUse is ErrLocked if another process uses the file at path.
+// InUse returns ErrLocked if another process uses the file at path.
 func InUse(path string, o Options) error {
 	lock, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: o.LockTimeout})
 	if errors.Is(err, berrors.ErrTimeout) {
 		return boltError(err)
 	}
 	if err != nil {
-		return nil // who looks at it hears why
+		return nil // the check of the file will report this error
 	}
 	return lock.Close()
 }
 
-// unsound says that a look at a file has met err: damage, unless the system kept us from looking.
+// unsound returns the error for a check of a file that ended with err: ErrDamaged, unless the system prevented the
+// check.
 func unsound(err error) error {
 	if _, ok := errors.AsType[syscall.Errno](err); ok {
 		return err

@@ -27,14 +27,14 @@ type pages struct {
 	Found
 
 	each func(bucket string, k, value []byte) error // of every sound record, unless it is nil
-	lost func(error)                                // takes an error for damage, and the walk continues behind it; nil: the damage ends the walk
+	lost func(error)                                // is called with all damage, and the walk continues behind it; nil: the first damage ends the walk
 }
 
 func walker(f io.ReaderAt, m meta) *pages {
 	return &pages{file: f, size: int64(m.pageSize), n: m.pages, seen: make([]uint64, m.pages/64+1), Found: Found{of: m}}
 }
 
-// fail is err, unless the walk goes on behind it.
+// fail returns err, which ends the walk; or it reports err to lost and returns nil, and the walk continues behind it.
 func (p *pages) fail(err error) error {
 	if p.lost == nil {
 		return err
@@ -88,7 +88,7 @@ func (p *pages) read(id uint64) ([]byte, error) {
 	return whole, nil
 }
 
-// disown returns a page, of that many bytes, to those that have no place yet.
+// disown marks the page id, of size bytes, as one that does not belong to any place yet.
 func (p *pages) disown(id uint64, size int64) {
 	for i := id; i < id+uint64(size/p.size); i++ {
 		p.seen[i/64] &^= 1 << (i % 64)

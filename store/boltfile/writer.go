@@ -58,7 +58,7 @@ func (f *File) commit(batch []*Op) {
 			}
 		case errors.Is(err, berrors.ErrMaxSizeReached):
 			answer(batch, ErrFull)
-		case noSpace(err) && !f.diskFull: // again, without what grows
+		case noSpace(err) && !f.diskFull: // again, without the ops that make the file grow
 			f.refuseGrowth(err)
 			continue
 		case noSpace(err):
@@ -110,7 +110,7 @@ func unread(p any) bool {
 // attempt runs batch in one transaction and commits it. bad is the op that failed after it had
 // written something, with its error in err; then, as on any error, nothing of batch is stored.
 // With bad < 0 a nil error means that batch is on disk, except for the ops that failed before
-// they wrote anything: theirs stands in op.err.
+// they wrote anything: their errors are in op.err.
 func (f *File) attempt(batch []*Op) (bad int, err error) {
 	b, err := f.begin(true)
 	if err != nil {
@@ -120,7 +120,7 @@ func (f *File) attempt(batch []*Op) (bad int, err error) {
 	defer b.Rollback()                                       // does nothing after a commit
 	t := &Writer{Tx: b, recording: f.o.CommitLog != nil}
 	shared := f.o.Format.Begin(t)
-	var refused error // to what grows
+	var refused error // the answer to ops that make the file grow; nil: they may run
 	switch {
 	case f.diskFull:
 		refused = ErrNoSpace
@@ -152,7 +152,8 @@ func (f *File) attempt(batch []*Op) (bad int, err error) {
 	return -1, nil
 }
 
-// finish puts what every commit has besides its changes, and stores it. base: t recorded the whole file.
+// finish adds the log entry and the digest to a transaction with changes, and stores it. base: t recorded the whole
+// file.
 func (f *File) finish(t *Writer, base bool) (err error) {
 	var entry []byte
 	place := f.place
@@ -214,9 +215,9 @@ func named(what string, err error) error {
 	return err
 }
 
-// begin is bolt's Begin, which reads both meta pages through its mapping with its locks held: a fault there would leave
-// everybody else waiting for them. So the pages are read from the disk first; they stay in memory for longer than it
-// takes to get there.
+// begin calls bolt's Begin, which reads both meta pages through its mapping with its locks held: a fault there would
+// leave everybody else waiting for them. So the pages are read from the disk first; they stay in memory for longer than
+// it takes to get there.
 func (f *File) begin(writable bool) (*bolt.Tx, error) {
 	var b [2]byte // the last byte of the one, and the first of the other
 	_, err := f.file.ReadAt(b[:], PageSize-1)
@@ -226,7 +227,7 @@ func (f *File) begin(writable bool) (*bolt.Tx, error) {
 	return f.bolt.Begin(writable)
 }
 
-// full reports whether growing ops are to be refused.
+// full reports whether growing ops must be refused.
 func (f *File) full(b *bolt.Tx) bool {
 	if b.Size() < f.o.MaxSize/5*4 {
 		return false

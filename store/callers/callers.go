@@ -94,7 +94,7 @@ func (c Caller) Index() (string, []byte, [][]byte) {
 	return Bucket, table.Key(c.Name), also
 }
 
-// Agent returns the agent as the caller was let reach it; ok is false if it was not.
+// Agent returns the caller's entry for an agent that it may reach; ok is false if it may not.
 func (c Caller) Agent(i relay.InstanceID) (a Agent, ok bool) {
 	n := slices.IndexFunc(c.Agents, func(a Agent) bool { return a.Instance == i })
 	if n < 0 {

@@ -105,7 +105,8 @@ func (rs *Records) Begin(ctx context.Context, r relay.Receipt) (stored relay.Rec
 	return stored, first, err
 }
 
-// End notes what became of something that a person was to be told; nothing, if told is empty: it may be tried again.
+// End stores told, the outcome of writing to a person. If told is empty it removes the receipt, so that the message may
+// be tried again.
 func (rs *Records) End(ctx context.Context, r relay.Receipt, told string) error {
 	return rs.db.Change(ctx, "receipt", func(w *table.Writer) error {
 		k := receiptKey(r.Caller, r.Event)
@@ -172,7 +173,7 @@ func (rs *Records) Next(ctx context.Context) (r relay.Receipt, ok bool, err erro
 	}))
 }
 
-// Unschedule drops a receipt that is scheduled and comes to nothing more.
+// Unschedule drops a scheduled receipt whose message will not be delivered any more.
 func (rs *Records) Unschedule(ctx context.Context, r relay.Receipt) error {
 	return rs.db.Change(ctx, "scheduled receipt", func(w *table.Writer) error {
 		k := receiptKey(r.Caller, r.Event)

@@ -11,7 +11,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Replies is the bucket of what agents said to callers: caller|running number -> Reply.
+// Replies is the bucket of the agents' answers to callers: caller|running number -> Reply.
 const Replies = "replies"
 
 // How much is kept for a caller. Beyond that the oldest are dropped.

@@ -2,8 +2,9 @@
 // instance that receives the event.
 //
 // A capability is stored and decided about in the transactions of its event, so an interaction costs the commits of a
-// message. What becomes of its answers rides along with whichever commit is next (Records.Became): after a crash the
-// network is asked. Its end causes no write: readers pass over it from then on, and the next sweep drops it.
+// message. The outcome of its answers is written along with the next commit of anybody (Records.Became): if a crash
+// loses it, the network is asked. When its time is over nothing is written: readers ignore it from then on, and the
+// next sweep drops it.
 package capability
 
 import (
@@ -61,7 +62,7 @@ func Key(i relay.InstanceID, b relay.Bot, e relay.EventID) []byte {
 	return table.Key(i, string(b.Platform), string(b.ID), string(e))
 }
 
-// Sealed returns the kind of the stored capabilities; one that does not open is useless.
+// Sealed returns the kind of the stored capabilities. One that does not open is dropped, because it is useless.
 func Sealed() rekey.Kind {
 	return rekey.Records(Bucket, true, func(r *Record) []rekey.Value {
 		bucket, key := r.Place()
@@ -101,7 +102,7 @@ func (rs *Records) Remove(ctx context.Context, all []Record) error {
 	})
 }
 
-// of is Records.Of as of now.
+// of is Records.Of at the time now.
 func of(t *bolt.Tx, i relay.InstanceID, now time.Time) (out []Record) {
 	var pre []byte
 	if i != "" {
@@ -182,7 +183,7 @@ const (
 	Useless                    // the network no longer honours it
 )
 
-// Became notes what became of r. It does not block, and writes with the next commit.
+// Became notes the new state of r. It does not block; the next commit stores it.
 func (rs *Records) Became(r Record, b Became) {
 	rs.notes.Change(r.key(), func(was Became) Became { return max(was, b) })
 }

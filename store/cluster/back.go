@@ -14,7 +14,7 @@ import (
 // confirmed and then lost are only in the files of the nodes. If a file's history contains the log's newest entry, the
 // file has everything that the log has, and more: its node leads, and appends the whole file behind that entry. If
 // several have more, the one with the most does. If another leader stored something after the engine went back, that
-// wins: then a file with other entries is set aside, and says how many those were.
+// wins: then a file with other entries is set aside, and the node reports how many those were (nameLost).
 //
 // After a crash a leader's file may have one entry more than the log, of which nobody was told. It is treated the same
 // way: nobody was told that it failed, either.
@@ -23,14 +23,14 @@ import (
 type verdict string
 
 const (
-	follows   verdict = "" // the log goes on from it
+	follows   verdict = "" // the log continues it
 	hasMore   verdict = "it has more than the log"
 	foreign   verdict = "it never was in this cluster"
 	elsewhere verdict = "the log went on without what it has"
 	tooOld    verdict = "the log no longer has its entry" // it may be merely behind: its history tells
 )
 
-// newest is what a log says to a file at entry n.
+// newest is what is known about a log in order to judge a file that is at entry n.
 type newest struct {
 	top, term uint64          // of its newest entry
 	chain     []byte          // of that entry
@@ -118,7 +118,8 @@ func (n *Node) mostKept(ctx context.Context, shard string, at, top uint64) error
 	return fmt.Errorf("%w of what the engine has lost: this one waits for %s, %s at most", errWaits, a.cells[0][0], patience*n.o.Lease)
 }
 
-// nameLost says how many commits a new file of the shard lacks that the former one had.
+// nameLost logs how many commits a new file of the shard lacks that the former one had; if it is more than a crash can
+// leave, it also tells the other nodes.
 func (n *Node) nameLost(ctx context.Context, had boltfile.History, lost uint64, of Shard) {
 	switch lost {
 	case 0:

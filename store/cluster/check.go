@@ -17,7 +17,7 @@ import (
 type Checked struct {
 	Entries   int      `json:"entries"`   // of the log
 	Snapshots int      `json:"snapshots"` // whole ones
-	File      string   `json:"file"`      // how this node's file stands to the log
+	File      string   `json:"file"`      // the relation of this node's file to the log
 	Wrong     []string `json:"wrong"`     // a sentence each
 }
 
@@ -125,7 +125,7 @@ func (n *Node) checkSnapshots(ctx context.Context, s Shard, row shard, c *Checke
 			c.wrong("the snapshot at entry %d is of entry %d", id, h.N)
 		}
 	}
-	// The log alone, where there is no snapshot.
+	// Without a snapshot there is the log alone.
 	var is boltfile.Place
 	f, err := boltfile.Follow(file, s.File)
 	if err == nil {

@@ -49,7 +49,7 @@ const (
 // ErrFenced: another node leads, or may lead.
 var ErrFenced = errors.New("another node leads now, or may")
 
-// Options of a node. All but URL are to be set.
+// Options are the settings of a node. All must be set, except URL.
 type Options struct {
 	DSN     relay.Secret  // of the engine, as libpq reads it: several hosts and target_session_attrs are heeded
 	Node    string        // its name; no other process has the same
@@ -94,7 +94,7 @@ func Join(o Options) (*Node, error) {
 	}, nil
 }
 
-// Close lets go of the engine, after Run and Lead.
+// Close closes the connections to the engine. It is called after Run and Lead have returned.
 func (n *Node) Close(ctx context.Context) {
 	n.beat.close(ctx)
 	n.logs.close(ctx)
@@ -115,10 +115,10 @@ var tables = []string{
 	`CREATE TABLE IF NOT EXISTS hermes_connector.part (shard text, kind text, id bigint, part bigint, bytes bytea NOT NULL, PRIMARY KEY (shard, kind, id, part))`,
 }
 
-// me is this run of this node, as leaders are named.
+// me returns the name of this run of this node as a leader: NODE/RUN.
 func (n *Node) me() string { return n.o.Node + "/" + n.run }
 
-// boottime returns a clock that goes on while the machine sleeps.
+// boottime returns the time of a clock that continues while the machine sleeps.
 func boottime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {

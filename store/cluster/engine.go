@@ -28,8 +28,8 @@ type engine struct {
 	warned string         // by the server, during the statement that runs
 }
 
-// engineConfig reads dsn. A peer that confirms nothing for half a lease is taken for gone, whether something was sent to it or
-// not.
+// engineConfig returns the configuration of a connection to dsn. A peer that confirms nothing for half a lease counts
+// as gone, whether something was sent to it or not.
 func engineConfig(dsn relay.Secret, lease time.Duration) (*pgconn.Config, error) {
 	config, err := pgconn.ParseConfig(string(dsn.Reveal()))
 	if err != nil {
@@ -50,7 +50,7 @@ func engineConfig(dsn relay.Secret, lease time.Duration) (*pgconn.Config, error)
 	return config, nil
 }
 
-// newEngine does not connect.
+// newEngine makes an engine, which does not connect yet.
 func newEngine(config *pgconn.Config) *engine {
 	e := &engine{config: config.Copy(), turn: make(chan struct{}, 1)}
 	e.config.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) {
@@ -104,7 +104,7 @@ func (e *engine) exec(ctx context.Context, sql string, args ...any) (a answer, e
 	return answer{cells: res.Rows, rows: res.CommandTag.RowsAffected()}, nil
 }
 
-// close lets go of the connection, in order if the engine answers within a second.
+// close closes the connection, in order if the engine answers within a second.
 func (e *engine) close(ctx context.Context) {
 	e.turn <- struct{}{}
 	defer func() { <-e.turn }()
@@ -116,7 +116,7 @@ func (e *engine) close(ctx context.Context) {
 	}
 }
 
-// number returns a cell that was asked for as text.
+// number parses a number in a cell that was asked for as text.
 func number(cell []byte) (uint64, error) { return strconv.ParseUint(string(cell), 10, 64) }
 
 // pool is a few connections that many use; each statement has one to itself.
@@ -158,7 +158,7 @@ func (p *pool) exec(ctx context.Context, sql string, args ...any) (answer, error
 	return e.exec(ctx, sql, args...)
 }
 
-// close lets go of the connections, which nobody uses any more.
+// close closes the connections, which nobody uses any more.
 func (p *pool) close(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -23,15 +23,16 @@ const (
 	AND EXISTS (SELECT FROM hermes_connector.shard WHERE shard = $1 AND term = $3::bigint)`
 )
 
-// Files are the copies of a shard's files in the engine, as its leader keeps them: on connections of their own, so that the
-// log never waits for them. Its methods may be called from any goroutine; each ends at the latest at its context's deadline.
+// Files are the copies of a shard's files in the engine, as its leader keeps them: on connections of their own, so that
+// the log never waits for them. Its methods may be called from any goroutine; each ends at the latest at its context's
+// deadline.
 type Files struct {
 	shard string
 	term  uint64
 	conns *pool
 }
 
-// Files are those of the shard.
+// Files returns the copies of the shard's files.
 func (l *Lead) Files() *Files { return &Files{shard: l.shard, term: l.term, conns: l.node.file} }
 
 // exec runs a statement. If the context is cancelled, no further statement runs; only a deadline breaks a connection.

@@ -127,7 +127,7 @@ func (n *Node) advance(ctx context.Context, name string, f *boltfile.Follower, t
 // errElsewhere: the log went on without something that the file has.
 var errElsewhere = errors.New(string(elsewhere))
 
-// hasAll is errElsewhere if there is a base among entries that lacks something f has.
+// hasAll returns errElsewhere if there is a base among entries that lacks an entry of f.
 func hasAll(f *boltfile.Follower, entries []boltfile.Entry) error {
 	for _, e := range entries {
 		if !e.Base || f.At().N == 0 {
@@ -187,8 +187,8 @@ func AsideOf(path string) (all []string) {
 	return all
 }
 
-// makeAnew makes the shard's file of the newest snapshot that is sound, and the log behind it. Of a file that is there, had is
-// the history, and why says why it cannot be used: it is dropped if it is merely behind, else set aside.
+// makeAnew makes the shard's file from the newest sound snapshot, and the log behind it. If there is a file already,
+// had is its history, and why says why it cannot be used: it is dropped if it is merely behind, otherwise set aside.
 func (n *Node) makeAnew(ctx context.Context, of Shard, s shard, had boltfile.History, why verdict) (*boltfile.Follower, error) {
 	name, path := of.Name, of.Path
 	if err := files.RemoveLeftovers(filepath.Dir(path), boltfile.Leftovers(path)); err != nil {
@@ -310,14 +310,15 @@ func (l *Lead) Snapshots(ctx context.Context, copied func(ctx context.Context, w
 	}
 }
 
-// snapshot stores one, and then drops the log before the last but one. It is whole when its last part is there, which is
-// empty: a snapshot that was begun and not ended is dropped with the next.
+// snapshot stores a snapshot, and then drops the log and the snapshots before the last but one. A snapshot is complete
+// when its last part is there, which is empty. One that was begun and not completed has a negative number, and the next
+// call drops it.
 func (l *Lead) snapshot(ctx context.Context, copied func(ctx context.Context, w io.Writer) (boltfile.Place, error)) error {
 	config, err := engineConfig(l.node.o.DSN, l.node.o.Lease)
 	if err != nil {
 		return err
 	}
-	to := newEngine(config) // it takes long
+	to := newEngine(config) // a connection of its own, because this takes long
 	defer to.close(ctx)
 	draft := -int64(l.term) // no snapshot has that number
 	if _, err := to.exec(ctx, `DELETE FROM hermes_connector.part WHERE shard = $1 AND kind = $2 AND id < 0`, l.shard, kindSnap); err != nil {
@@ -345,7 +346,7 @@ func (l *Lead) snapshot(ctx context.Context, copied func(ctx context.Context, w 
 	return err
 }
 
-// partReader reads the parts of one value, one after the other.
+// partReader reads the parts of one snapshot or file, one after the other.
 type partReader struct {
 	from        func(sql string, args ...any) (answer, error)
 	shard, kind string
@@ -375,7 +376,7 @@ func (r *partReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// parts cuts its input into parts.
+// parts cuts the bytes written to it into parts, and calls put for each.
 type parts struct {
 	put  func(part int, b []byte) error
 	n    int

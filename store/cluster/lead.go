@@ -91,12 +91,12 @@ func (n *Node) Vault(ctx context.Context, shard string) ([]byte, error) {
 
 // leader is the leader of a shard, as this node saw it last.
 type leader struct {
-	name, run, url string // empty: no living node leads
+	name, run, url string // the leading node, its run, and where others reach it; empty name: no living node leads
 	wanted         string // the node that an operator asked for; empty: none
 	held, former   string // NODE/RUN of the leader, and of the one from whom Force took the lead, whether they live or not
 }
 
-// whoLeads returns the living nodes that lead shards, or would, and the leader of each shard that the engine knows.
+// whoLeads returns the living nodes that may lead shards, and the leader of each shard that the engine knows.
 func whoLeads(ctx context.Context, e *engine) (nodes []string, all map[string]leader, err error) {
 	if nodes, err = mayLead(ctx, e); err != nil {
 		return nil, nil, err
@@ -114,7 +114,7 @@ func whoLeads(ctx context.Context, e *engine) (nodes []string, all map[string]le
 	return nodes, all, nil
 }
 
-// mayLead returns the living nodes that lead shards, or would.
+// mayLead returns the living nodes that may lead shards: those that are not drained, and are not commands.
 func mayLead(ctx context.Context, e *engine) (nodes []string, err error) {
 	a, err := e.exec(ctx, nodesSQL)
 	for _, row := range a.cells {
@@ -186,8 +186,9 @@ func (n *Node) take(ctx context.Context, s Shard) (l *Lead, err error) {
 	return l, nil
 }
 
-// begin is n's lead of s, which the engine has confirmed with the term, the newest entry and its chain: the file of s is brought
-// there, and lent to whoever opens it.
+// begin makes n's lead of s, which the engine has confirmed. confirmed is the engine's row: the term, the number of the
+// newest entry, and its chain. begin brings the file of s to that entry, and then closes it, so that the caller can
+// open it.
 func (n *Node) begin(ctx context.Context, s Shard, schema uint64, confirmed [][]byte) (*Lead, error) {
 	term, err1 := number(confirmed[0])
 	top, err2 := number(confirmed[1])

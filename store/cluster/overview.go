@@ -45,9 +45,9 @@ type ShardState struct {
 	Leader string    `json:"leader"` // a node; empty: no living node leads
 	Next   string    `json:"next"`   // the node that keeps a copy, and leads next; empty: none
 	Since  time.Time `json:"since"`  // of the last change of leader
-	Why    string    `json:"why"`    // it was
+	Why    string    `json:"why"`    // the reason of that change
 	Top    uint64    `json:"top"`    // the newest entry
-	Schema uint64    `json:"schema"` // of that node
+	Schema uint64    `json:"schema"` // of that entry
 }
 
 const (
@@ -120,7 +120,7 @@ func (n *Node) Overview(ctx context.Context) (o Overview, err error) {
 	return o, nil
 }
 
-// moment returns a cell with microseconds since 1970.
+// moment parses a cell that holds microseconds since 1970.
 func moment(cell []byte) (time.Time, error) {
 	us, err := strconv.ParseInt(string(cell), 10, 64)
 	return time.UnixMicro(us), err

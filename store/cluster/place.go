@@ -18,8 +18,8 @@ type piece struct {
 	wanted string  // the node that an operator wants to lead it; empty: any
 }
 
-// order is nodes in the shard's own order (rendezvous hashing): a node that dies does not leave all it led to one other,
-// and nothing else moves.
+// order returns nodes in the shard's own order (rendezvous hashing): a node that dies does not leave all it led to one
+// other, and nothing else moves.
 func order(shard string, nodes []string) []string {
 	rank := make(map[string]string, len(nodes))
 	for _, node := range nodes {

@@ -12,8 +12,8 @@ const (
 	appendsAge  = 5 * time.Minute
 )
 
-// report is what the other nodes see of this one; each renewal of the lease publishes it. Its methods may be called from any
-// goroutine.
+// report is what the other nodes see of this one; each renewal of the lease publishes it. Its methods may be called
+// from any goroutine.
 type report struct {
 	mu       sync.Mutex
 	places   map[string]uint64 // by shard: the entry that this node's file is at
@@ -68,7 +68,7 @@ func (a *appends) add(at time.Time, took time.Duration) {
 	a.at, a.took = append(a.at, at), append(a.took, took)
 }
 
-// p99 returns the time that one append in a hundred took, or longer, in the last minutes; 0: there was none.
+// p99 returns the 99th percentile of the times that the appends of the last appendsAge took; 0: there was no append.
 func (a *appends) p99(now time.Time) time.Duration {
 	first := slices.IndexFunc(a.at, func(t time.Time) bool { return now.Sub(t) < appendsAge })
 	if first < 0 {

@@ -51,14 +51,14 @@ type leads struct {
 
 	warm sync.Mutex // held while copies are brought to the ends of their logs
 
-	// look's own.
+	// Used by look alone.
 	freeSince map[string]time.Time // when it was first seen without a leader
 	overSince time.Time            // zero: it leads no more than its share
 
 	mu    sync.Mutex
 	held  map[string]*held     // those that are taken, or led
 	rests map[string]time.Time // shards whose Run failed, and until when they rest
-	said  map[string]string    // the last word of the log on each
+	said  map[string]string    // the last line that the log got about each shard
 }
 
 // held is a shard that is taken, or led.
@@ -93,7 +93,8 @@ func (n *Node) Lead(ctx context.Context, shards []Shard) error {
 	return n.shutCopies()
 }
 
-// look reads the nodes and the leaders, begins to lead shards that fall to this node, and gives up others.
+// look reads the nodes and the leaders, begins to lead the shards that fall to this node, and gives up those that no
+// longer do.
 func (ls *leads) look(ctx context.Context) error {
 	led := ls.led()
 	nodes, pieces, leaders, err := ls.view(ctx)
@@ -105,11 +106,11 @@ func (ls *leads) look(ctx context.Context) error {
 	now := time.Now()
 	for n, s := range ls.shards {
 		turn := slices.Index(turns[s.Name], me)
-		switch p := pieces[n]; { // they are in the order of the shards
+		switch p := pieces[n]; { // view returns the pieces in the order of ls.shards
 		case led[s.Name] != nil && leaders[s.Name].held != ls.n.me():
 			led[s.Name].lose()
 			ls.giveUp(s.Name, "another process took the lead")
-		case leaders[s.Name].former == ls.n.me() && !ls.holds(s.Name): // it could not be said, when its Run had ended
+		case leaders[s.Name].former == ls.n.me() && !ls.holds(s.Name): // giveUp failed when its Run had ended
 			if err := ls.n.giveUp(ctx, s.Name, ""); err != nil {
 				return err
 			}
@@ -119,7 +120,7 @@ func (ls *leads) look(ctx context.Context) error {
 			case p.leader != me:
 				ls.n.report.trouble(s.Name, nil) // it may have been of this node alone
 				ls.say(s.Name, ls.n.o.Log.Info, "another node leads; this one waits", "leader", p.leader)
-			case !ls.holds(s.Name): // it could not be given up, when its Run had ended
+			case !ls.holds(s.Name): // giveUp failed when its Run had ended
 				if err := ls.n.giveUp(ctx, s.Name, ""); err != nil {
 					return err
 				}

@@ -18,7 +18,7 @@ type warmCopy struct {
 	lent bool               // this node leads, and has the file open
 }
 
-// shut lets go of the file. c.mu must be held.
+// shut closes the file if it is open. c.mu must be held.
 func (c *warmCopy) shut() error {
 	if c.file == nil {
 		return nil
@@ -28,7 +28,7 @@ func (c *warmCopy) shut() error {
 	return err
 }
 
-// shutCopies lets go of all files.
+// shutCopies closes all files.
 func (n *Node) shutCopies() (err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -40,7 +40,7 @@ func (n *Node) shutCopies() (err error) {
 	return err
 }
 
-// copyOf is this node's copy of the shard.
+// copyOf returns this node's copy of the shard.
 func (n *Node) copyOf(name string) *warmCopy {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -58,7 +58,7 @@ func (c *warmCopy) lend() error {
 	return c.shut()
 }
 
-// back is the end of lend.
+// back ends lend: this node no longer has the file open as the leader.
 func (c *warmCopy) back() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +100,7 @@ func (n *Node) caughtUp(ctx context.Context, s Shard, got news) error {
 	c := n.copyOf(s.Name)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.file == nil { // who leads it now opens it
+	if c.file == nil { // it was lent meanwhile: this node leads the shard now
 		return nil
 	}
 	err := n.settled(c, s, got.top, got.chain, n.advance(ctx, s.Name, c.file, got.top, &got))

@@ -7,8 +7,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// maxKnown is how many marks are remembered: those of three days at two events a second, in some 15 MB. Beyond that the
-// file is asked.
+// maxKnown is how many marks are remembered: those of three days at two events a second, in some 15 MB. If there are
+// more, none are remembered from then on, and the file is asked.
 const maxKnown = 1 << 19
 
 // known are the marks as the newest commit has them. Only the writer changes it.
@@ -18,7 +18,7 @@ type known struct {
 	n    int                          // in all of days; the writer's
 }
 
-// has returns the answer from memory, if sure.
+// has reports whether m is remembered; if sure is false, memory does not know, and the file must be asked.
 func (kn *known) has(m Mark) (seen, sure bool) {
 	kn.mu.RLock()
 	defer kn.mu.RUnlock()

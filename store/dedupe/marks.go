@@ -134,7 +134,7 @@ func Damaged(bucket string, k, value []byte, why error) Bad {
 type Marks struct {
 	db  *table.DB
 	log *slog.Logger
-	bad atomic.Uint64 // damaged records met
+	bad atomic.Uint64 // damaged records that were found
 
 	known known
 }
@@ -201,7 +201,7 @@ func (b *Batch) Mark(w *table.Writer, m Mark, now time.Time) {
 	w.Changes++
 }
 
-// Has looks for m among the newest marks and in each run. bad are the damaged records it met.
+// Has looks for m among the newest marks and in each run. bad are the damaged records that it found.
 func Has(t *bolt.Tx, m Mark) (seen bool, bad []Bad) {
 	in := func(b string, k, value []byte) bool {
 		payload, err := boltfile.Unseal(k, value)

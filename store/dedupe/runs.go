@@ -67,7 +67,7 @@ func addRun(w *table.Writer, day uint32, level byte, ms []Mark) error {
 			for _, k := range table.KeysUnder(w.Tx, Runs, run[:]) {
 				more, err := Decode(k, w.Bucket([]byte(Runs)).Get(k))
 				if err != nil {
-					continue // it stays, to be named whenever it is met
+					continue // it stays, to be reported whenever it is found
 				}
 				ms = append(ms, more...)
 				if err := w.Delete(Runs, k); err != nil {
@@ -121,7 +121,7 @@ func Believe(w *table.Writer, bad []Bad) error {
 	return nil
 }
 
-// Sweep drops the marks that are older than Days, and returns of how many days they were.
+// Sweep drops the marks that are older than Days, and returns for how many days it dropped marks.
 func (b *Batch) Sweep(w *table.Writer, now time.Time) (days int, err error) {
 	b.from = Day(now) - Days
 	over := make(map[uint32]bool)

@@ -36,13 +36,13 @@ func Give(f *os.File, path string) {
 	}
 }
 
-// Create makes the file path of what fill writes. fs.ErrExist: there is such a file, and it stays as it is.
+// Create makes the file path with the content that fill writes. fs.ErrExist: there is such a file, and it is unchanged.
 func Create(path, pattern string, fill func(*os.File) error) error {
 	return Aside(path, pattern, fill, func(temp string) error { return publish(temp, path, os.Link) })
 }
 
-// Aside makes a file beside path, under a name that pattern matches, of what fill writes, and syncs it. Then put
-// gives the file its name. After an error no part of the file is left behind.
+// Aside makes a file beside path, under a name that pattern matches, with the content that fill writes, and syncs it.
+// Then put gives the file its name. After an error no part of the file is left behind.
 func Aside(path, pattern string, fill func(*os.File) error, put func(temp string) error) (err error) {
 	f, err := Temp(path, pattern)
 	if err != nil {

@@ -58,7 +58,7 @@ func foreign(mode fs.FileMode, owner, group, me int) string {
 	return ""
 }
 
-// Anothers returns the owner's name of the file at path, if the owner is neither this user nor root. It is empty
+// Anothers returns the name of the owner of the file at path, if that is neither this user nor root. It is empty
 // otherwise, and if there is no such file.
 func Anothers(path string) string {
 	st, err := os.Stat(path)

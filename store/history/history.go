@@ -4,7 +4,8 @@
 // It is a log of notes. A later fact about a message is a further note, and a reader joins them. The newest notes are
 // in one record, which bbolt keeps in the root page, and every commit writes the root page anyway; when the record is
 // full, it becomes one of the older ones. So no note costs a commit, and few cost a page. Facts that follow from a
-// commit are stored in it. Facts about a network wait in memory for the next commit of anybody, and a crash loses them.
+// commit are stored in it. Notes of what was done at a network wait in memory for the next commit of anybody, and a
+// crash loses those that wait.
 // Nothing is kept longer than Kept, nor more than MaxBytes: the oldest notes are dropped, with a commit that is made
 // anyway.
 package history
@@ -95,7 +96,7 @@ const (
 	Dropped State = "dropped" // it was queued
 )
 
-// Said is something that a gateway said in a chat, or was to say.
+// Said is a message or another action of a gateway in a chat, sent or not.
 type Said struct {
 	At       time.Time
 	Instance relay.InstanceID
@@ -136,7 +137,7 @@ type total struct {
 // New makes the history in db. Load must be called before anybody else uses it.
 func New(db *table.DB) *Records { return &Records{db: db, most: MaxBytes} }
 
-// Load reads the stored totals.
+// Load reads the newest notes and the totals of the older ones.
 func (r *Records) Load(t *bolt.Tx) { r.log = contentOf(t) }
 
 func contentOf(t *bolt.Tx) content {
@@ -195,7 +196,7 @@ func (b *Batch) Replayed(at time.Time, i relay.InstanceID, was, seq uint64) {
 	b.notes = append(b.notes, newNote(replayedNote, at, []string{string(i)}, seq, was))
 }
 
-// Said notes what became of something that a gateway said.
+// Said notes the outcome of a gateway's message.
 func (b *Batch) Said(s Said) { b.notes = append(b.notes, s.note()) }
 
 func (s Said) note() *note {
@@ -238,7 +239,7 @@ func (r *Records) Wait(made Batch) {
 	}
 }
 
-// kept are those of the notes that were not forgotten.
+// kept returns those notes that were not forgotten.
 func (b Batch) kept(notes []*note) []*note {
 	return slices.DeleteFunc(notes, func(n *note) bool {
 		return slices.ContainsFunc(b.gone, func(gone func(*note) bool) bool { return gone(n) })
@@ -325,7 +326,7 @@ func putOlder(w *table.Writer, payload []byte) ([]byte, error) {
 	return value, w.AppendSealed(Older, k, value)
 }
 
-// drop drops the oldest records that are too old or too many, and returns what is left.
+// drop drops the oldest records that are too old or too many, and returns the sum of the others.
 func drop(w *table.Writer, sum total, most int64, now time.Time) (total, error) {
 	if sum.bytes > most {
 		most -= most / spare

@@ -31,7 +31,7 @@ type Message struct {
 	Answers []Answer  // oldest first
 }
 
-// Answer is something that a gateway said to a message, or was to say.
+// Answer is an answer of a gateway to a message, sent or not.
 type Answer struct {
 	At      time.Time // when it was sent, or the gateway wanted to
 	Op      relay.Op
@@ -56,7 +56,7 @@ type Query struct {
 	Last  int            // the newest so many messages, each with all its verdicts; 0: all
 }
 
-// List lists the messages that q picks, the oldest first. Notes that cannot be read are passed over.
+// List lists the messages that q selects, the oldest first. It skips notes that cannot be read.
 func (r *Records) List(ctx context.Context, q Query) ([]Message, error) {
 	s := scan{
 		q: q, oldest: r.db.Now().Add(-Kept).UnixMilli(), ids: make(map[string]uint32), taken: make(map[number]int64),
@@ -187,7 +187,7 @@ func (s *scan) notes() {
 	}
 }
 
-// id returns the same for the same word in all records.
+// id returns a number for a word of the record; it is the same for the same word in all records.
 func (s *scan) id(w uint16) uint32 {
 	if s.own[w] == 0 {
 		word := s.d.words[w]
@@ -228,7 +228,7 @@ func (s *scan) note(n *entry) {
 	}
 }
 
-// said reads that something was said, or what became of something that was.
+// said reads the note of a gateway's message, or of the outcome of one that was queued.
 func (s *scan) said(n *entry) {
 	a := spoken{
 		at: n.at, op: s.word(n, saidOp), message: s.word(n, saidMessage), state: s.word(n, saidState), why: s.word(n, saidWhy), to: s.word(n, saidTo),
@@ -323,7 +323,7 @@ func (s *scan) came(n *entry) {
 	s.out = append(s.out, m)
 }
 
-// asked reports whether n is about somebody who is asked for.
+// asked reports whether n matches the query's Who.
 func (s *scan) asked(n *entry, w where) bool {
 	if s.q.Who == nil {
 		return true

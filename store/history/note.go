@@ -85,7 +85,8 @@ func newNote(k kind, at time.Time, words []string, numbers ...uint64) *note {
 	return n
 }
 
-// Most networks' names for events begin with the chat's, which stands in the same note.
+// The first byte of a noted event's id. Most networks' ids of events begin with the chat's id, which is in the same
+// note.
 const (
 	behindChat = "+"
 	byItself   = "="
@@ -102,7 +103,7 @@ func within(e relay.EventID, c relay.ChatID) string {
 	return byItself + string(e)
 }
 
-// eventOf returns the inverse of within.
+// eventOf is the inverse of within.
 func eventOf(word, chat string) relay.EventID {
 	if rest, ok := strings.CutPrefix(word, behindChat); ok {
 		return relay.EventID(chat + rest)
@@ -242,7 +243,7 @@ func Reads(k, value []byte) bool {
 	return d.read(k, value) == nil
 }
 
-// note is entry n by itself.
+// note returns entry n with its words in place of their positions.
 func (d *decoder) note(n entry) *note {
 	out := &note{kind: n.kind, at: n.at, numbers: n.numbers}
 	for i, w := range n.words {

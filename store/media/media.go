@@ -167,7 +167,7 @@ func Hold(w *table.Writer, i relay.InstanceID, id relay.MediaID) error {
 	return w.PutChanged(Bucket, Key(id), r)
 }
 
-// LetGo is the end of Hold.
+// LetGo ends Hold: i no longer needs the file.
 func LetGo(w *table.Writer, i relay.InstanceID, id relay.MediaID, now time.Time) error {
 	_, err := Release(w, i, []relay.Attachment{{ID: id}}, now)
 	return err

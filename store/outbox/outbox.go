@@ -140,8 +140,8 @@ type Records struct{ db *table.DB }
 // New makes the Records of db.
 func New(db *table.DB) *Records { return &Records{db: db} }
 
-// Add stores an answer that is to be sent, and returns it with its number and its id. Its file is held from then on. ErrTooMany:
-// too many of the instance's answers wait. ErrFull: the database may not grow any more.
+// Add stores an answer that is to be sent, and returns it with its number and its id. Its file is held from then on.
+// ErrTooMany: too many of the instance's answers wait. ErrFull: the database may not grow any more.
 func (rs *Records) Add(ctx context.Context, r Record) (Record, error) {
 	mark := strings.ToLower(rand.Text()[:6])
 	err := rs.db.Change(ctx, "answer that waits", func(w *table.Writer) (err error) {
@@ -226,7 +226,7 @@ func (rs *Records) Find(ctx context.Context, i relay.InstanceID, id relay.Messag
 	return r, ok, err
 }
 
-// Change calls to on the answer with that number, in one transaction, and stores what it made of it; if to returns false, the
+// Change calls to on the answer with that number, in one transaction, and stores the result; if to returns false, the
 // answer is deleted. to may be called more than once. there is false if there is no such answer. ErrTooMany: the answer
 // became longer, and there is no room for that.
 func (rs *Records) Change(ctx context.Context, number uint64, to func(*Record) bool) (there bool, err error) {
@@ -260,7 +260,7 @@ func (rs *Records) Change(ctx context.Context, number uint64, to func(*Record) b
 	return there, err
 }
 
-// letGo lets go of the file that r shows.
+// letGo releases the file of r, if it has one.
 func letGo(w *table.Writer, r Record, now time.Time) error {
 	if r.File == "" {
 		return nil

@@ -108,8 +108,8 @@ func at(t *bolt.Tx, k []byte) (r Record, ok bool, err error) {
 	return r, ok, err
 }
 
-// Records are those of all instances. The press that answers one is stored with its event (Take). All methods: any
-// goroutine.
+// Records are the prompts of all instances. The press that answers one is stored with its event (Take). Its methods may
+// be called from any goroutine.
 type Records struct {
 	db    *table.DB
 	notes table.Notes[relay.EventID] // prompts whose buttons are gone, with the event that answered
@@ -198,8 +198,8 @@ func add(w *table.Writer, r Record, now time.Time) (former *Record, err error) {
 	return former, table.PutNew(w, r)
 }
 
-// makeRoom drops the oldest open prompts of an instance, so that it may have one more. Those past their time go
-// first; those that were answered stay, for their buttons do.
+// makeRoom drops the oldest open prompts of an instance, so that it may have one more. Expired ones go first; answered
+// ones stay as long as their buttons do.
 func makeRoom(w *table.Writer, i relay.InstanceID, now time.Time) error {
 	if len(table.KeysUnder(w.Tx, table.Index, Of(i))) < MaxOpen {
 		return nil
@@ -227,8 +227,8 @@ func makeRoom(w *table.Writer, i relay.InstanceID, now time.Time) error {
 	return nil
 }
 
-// Posted notes what became of r, which Add stored: chat and message have the buttons. If it was closed meanwhile,
-// nothing changes.
+// Posted notes where r, which Add stored, was posted: the message m in chat has the buttons. If it was closed
+// meanwhile, nothing changes.
 func (rs *Records) Posted(ctx context.Context, r Record, chat relay.ChatID, m relay.MessageID) error {
 	return rs.db.Change(ctx, "prompt posted", func(w *table.Writer) error { return posted(w, r, chat, m) })
 }
@@ -283,7 +283,7 @@ func Take(w *table.Writer, r Record, p *Press, now time.Time) error {
 	return w.Put(Bucket, r.key(), r.AnsweredBy(*p, now))
 }
 
-// AnsweredBy is r once p has answered it.
+// AnsweredBy returns r as it is after p has answered it.
 func (r Record) AnsweredBy(p Press, now time.Time) Record {
 	if r.Message == "" {
 		r.Message = p.Message

@@ -1,4 +1,5 @@
-// Package rekey seals the sealed values of records anew. It does not know the vault: its caller passes the function that seals.
+// Package rekey seals the sealed values of records anew. It does not know the vault: its caller passes the function
+// that seals.
 package rekey
 
 import (
@@ -49,8 +50,8 @@ type Count struct {
 	Dropped int `json:"dropped"`
 }
 
-// All seals the values of all records of kinds anew with again. An error of again's comes back wrapped, with the record's name;
-// then the transaction must not be stored.
+// All seals the values of all records of kinds anew with again. An error of again comes back wrapped, with the record's
+// name; then the transaction must not be stored.
 func All(w *table.Writer, again Sealer, kinds ...Kind) (n Count, err error) {
 	for _, kind := range kinds {
 		for _, k := range table.KeysUnder(w.Tx, kind.bucket, nil) {

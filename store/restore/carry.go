@@ -20,9 +20,10 @@ import (
 //
 // Not carried over is what would keep a platform from repeating lost events. If an event waits in the former database,
 // undelivered, undecided or as a dead letter, and is not in the backup, its seen mark is left out, and so is its bot's
-// cursor behind it. A platform that still has the event brings it again, and the events delivered beside it end at
-// their seen marks. A platform that keeps nothing after it was told that it had arrived, such as Telegram, ignores the
-// age of the cursor. If damage hides which events wait, nothing is carried over: a message twice is better than none.
+// cursor, which is past it. A platform that still has the event brings it again, and the events delivered beside it end
+// at their seen marks. A platform that keeps nothing after it was told that it had arrived, such as Telegram, ignores
+// the age of the cursor. If damage hides which events wait, nothing is carried over: a message twice is better than
+// none.
 
 // carryBatch is how many records go into one transaction: together the transactions count as one, because the file gets
 // its name only when everything is in it.
@@ -36,7 +37,7 @@ type carrier struct {
 }
 
 // carry copies the records to be carried over from the former database into the file temp, the backup's. Moves are
-// repeated only if the former one is sound: they look at all its grants.
+// repeated only if temp is sound, without damaged records: they look at all its grants.
 func carry(temp string, former *bolt.DB, had, has holdings, sound bool, o boltfile.Options) error {
 	to, err := openAlone(temp, o)
 	if err != nil {
@@ -69,7 +70,7 @@ func openAlone(temp string, o boltfile.Options) (*bolt.DB, error) {
 	return boltfile.OpenBolt(temp, o)
 }
 
-// into returns the transaction the next record goes into.
+// into returns the transaction for the next record, and commits a full one before.
 func (c *carrier) into() (store.Edit, error) {
 	if c.n >= carryBatch {
 		if err := c.commit(true); err != nil {

@@ -16,7 +16,7 @@ import (
 // changes with every restore.
 type holdings struct {
 	open     map[string]store.About // by instance and seen mark: events that were not delivered to everybody, or not judged
-	untold   bool                   // damage keeps from telling all that was not
+	untold   bool                   // damage may hide further such events
 	messages map[string]relay.InstanceID
 	dead     map[string]relay.InstanceID
 	gateways map[string]bool

@@ -12,9 +12,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Restore puts the backup that r gives, decrypted, in the place of the database at path, which is
-// kept beside it under another name. Every lane gets a new epoch: the numbers given out since the
-// backup was made would come again.
+// Restore puts the backup that is read from r, decrypted, in the place of the database at path, which is kept beside it
+// under another name. Every lane gets a new epoch, because otherwise the numbers given out since the backup was made
+// would be used again.
 //
 // Restore carries over from the former database, if that is readable, which events were seen and how far the platforms
 // were confirmed, so that delivered events do not come again. Messages that wait in it and are not in the backup are
@@ -34,7 +34,8 @@ func Salvage(path string, r io.Reader, o store.Options) (Restored, error) {
 	return replace("salvage", path, r, o.File(), salvage)
 }
 
-// replace puts the file that r gives, as usable makes it, in the place of the one at path. An error begins with what.
+// replace puts the content of r, after usable has checked and changed it, in the place of the file at path. An error
+// begins with what.
 func replace(what, path string, r io.Reader, o boltfile.Options,
 	usable func(*Restored, string, boltfile.Options) error) (out Restored, err error) {
 	out.Kept, err = boltfile.Replace(path, r, o, func(temp string, former *bolt.DB) error {
@@ -50,7 +51,7 @@ func replace(what, path string, r io.Reader, o boltfile.Options,
 		}
 		had, err := formerHoldings(path, former)
 		if err != nil {
-			return nil // said by Compared
+			return nil // Compared stays false
 		}
 		out.Compared, out.Lost, out.Back = true, had.without(has), has.without(had)
 		if out.Carried = !had.untold; !out.Carried {
@@ -98,7 +99,7 @@ func renew(temp string, o boltfile.Options) (has holdings, err error) {
 	return has, errors.Join(err, b.Close())
 }
 
-// formerHoldings are those of the database at path, which is open in b.
+// formerHoldings returns the holdings of the database at path, which is open in b.
 func formerHoldings(path string, b *bolt.DB) (h holdings, err error) {
 	got, err := boltfile.Adopt(path) // bbolt may panic on files that this check refuses
 	if err != nil {

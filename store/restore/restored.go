@@ -17,7 +17,7 @@ type Restored struct {
 	// Carried: events delivered since the backup do not come again, except those in Back. Otherwise nobody knows which
 	// they were: events since MadeAt may come again.
 	Carried bool `json:"carried"`
-	Damaged int  `json:"damaged"` // records of the backup that are; the next Open names them and sets them aside
+	Damaged int  `json:"damaged"` // damaged records of the backup; the next Open names them and sets them aside
 	// FellBack: the newest commit of the backup was unreadable, and the one before it is used. Not in
 	// one that Backup wrote, where both say the same.
 	FellBack bool `json:"fellBack,omitempty"`

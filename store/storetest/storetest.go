@@ -1,4 +1,4 @@
-// Package storetest opens databases for the tests of whoever uses one.
+// Package storetest opens databases for the tests of packages that use one.
 package storetest
 
 import (
@@ -8,7 +8,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Open is the database of a folder, which is closed when its test ends: whatever uses it ends before.
+// Open opens the database in the folder dir, and closes it when the test ends. Everything that uses it must end before
+// that.
 func Open(t testing.TB, dir string, o store.Options) *store.DB {
 	t.Helper()
 	db, err := store.Open(filepath.Join(dir, "connector.db"), o)

@@ -58,7 +58,7 @@ func Find[T any](ctx context.Context, db *DB, what, b string, k []byte) (v T, ok
 	return First(Get(ctx, db, what, func(t *bolt.Tx) ([]T, error) { return AtMostOne[T](t, b, k) }))
 }
 
-// First is the first of what was listed; ok is false when there is none.
+// First returns the first element of a list; ok is false if the list is empty.
 func First[T any](all []T, err error) (first T, ok bool, _ error) {
 	if err != nil || len(all) == 0 {
 		return first, false, err
@@ -66,7 +66,7 @@ func First[T any](all []T, err error) (first T, ok bool, _ error) {
 	return all[0], true, nil
 }
 
-// Change runs fn in the next transaction; what names the change in front of an error; boltfile.Op.Run says what fn must
+// Change runs fn in the next transaction; what names the change in front of an error. boltfile.Op.Run says what fn must
 // obey. adds is about how many bytes it stores; a change that adds something is refused with ErrFull when the file is
 // nearly full.
 func (db *DB) Change(ctx context.Context, what string, fn func(*Writer) error, adds ...int) error {

@@ -65,7 +65,7 @@ func Load[T any](t *bolt.Tx, b string, k []byte) (v T, ok bool, err error) {
 	return v, true, nil
 }
 
-// AtMostOne is Load as a list.
+// AtMostOne is Load with the record as a list, which is empty if there is none.
 func AtMostOne[T any](t *bolt.Tx, b string, k []byte) ([]T, error) {
 	v, ok, err := Load[T](t, b, k)
 	if err != nil || !ok {
@@ -74,7 +74,7 @@ func AtMostOne[T any](t *bolt.Tx, b string, k []byte) ([]T, error) {
 	return []T{v}, nil
 }
 
-// Found is Load for a record that has to be there: ErrNotFound when it is not.
+// Found is Load for a record that must exist: it returns ErrNotFound if there is none.
 func Found[T any](t *bolt.Tx, b string, k []byte) (T, error) {
 	v, ok, err := Load[T](t, b, k)
 	if err == nil && !ok {
@@ -125,7 +125,7 @@ func Under(t *bolt.Tx, b string, pre []byte) func(yield func(k, v []byte) bool) 
 	return UnderFrom(t, b, pre, "")
 }
 
-// UnderFrom is Under for the keys that go on with from, or with something greater.
+// UnderFrom is Under for the keys whose rest behind pre is from or greater.
 func UnderFrom(t *bolt.Tx, b string, pre []byte, from string) func(yield func(k, v []byte) bool) {
 	return func(yield func(k, v []byte) bool) {
 		c := t.Bucket([]byte(b)).Cursor()
@@ -156,7 +156,7 @@ func Key[S ~string](first S, rest ...string) []byte {
 	return k
 }
 
-// Prefix is Key with a final separator: every key that begins with these parts and goes on.
+// Prefix returns Key with a final separator: the prefix of every key that begins with these parts and has more.
 func Prefix[S ~string](first S, rest ...string) []byte {
 	return append(Key(first, rest...), 0)
 }

@@ -26,7 +26,7 @@ func (w *Writer) Put(b string, k []byte, v any) error {
 	return w.PutSealed(b, k, value)
 }
 
-// PutChanged is Put, unless the record stands there already word for word.
+// PutChanged is Put, but writes nothing if the stored record is the same byte for byte.
 func (w *Writer) PutChanged(b string, k []byte, v any) error {
 	value, err := sealed(b, k, v)
 	if err != nil || bytes.Equal(w.Bucket([]byte(b)).Get(k), value) {
@@ -52,10 +52,10 @@ func sealed(b string, k []byte, v any) ([]byte, error) {
 	return boltfile.Seal(k, payload), nil
 }
 
-// DropUnder deletes what begins with pre.
+// DropUnder deletes the records whose key begins with pre.
 func DropUnder(w *Writer, b string, pre []byte) error { return DropKeys(w, b, KeysUnder(w.Tx, b, pre)) }
 
-// DropKeys deletes what stands under keys.
+// DropKeys deletes the records under keys.
 func DropKeys(w *Writer, b string, keys [][]byte) error {
 	for _, k := range keys {
 		if err := w.Delete(b, k); err != nil {

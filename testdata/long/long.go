@@ -4,7 +4,7 @@
 // It is a build tag, since every package of the module takes one: a flag would have to be defined in each of them.
 package long
 
-// Pick is quick, or long in the long form.
+// Pick returns quick, or long in the long form.
 func Pick[T any](quick, long T) T {
 	if tagged {
 		return long

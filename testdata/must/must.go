@@ -1,7 +1,7 @@
-// Package must ends a test at an error of which it says nothing: what led to what the test is about did not succeed.
+// Package must ends a test at an error in one of its preparations, about which the test itself says nothing.
 package must
 
-// Failer is what a test is to must: a *testing.T, or one of rapid's.
+// Failer is the part of a test that Succeed needs: a *testing.T has it, and so has a test of package rapid.
 type Failer interface {
 	Helper()
 	Fatal(args ...any)

@@ -105,7 +105,7 @@ func (s *Server) Standby(via int) *Server {
 	return b
 }
 
-// Copy is a copy of s as it is now, which is not started, and follows nobody.
+// Copy makes a copy of s as it is now. It is not started, and follows no server.
 func (s *Server) Copy() *Server {
 	s.t.Helper()
 	c := made(s.t, *s)
@@ -114,7 +114,7 @@ func (s *Server) Copy() *Server {
 	return c
 }
 
-// takes has b have what s has now, and nothing else.
+// takes replaces the data of b by what s has now.
 func (b *Server) takes(s *Server) {
 	b.t.Helper()
 	if err := os.RemoveAll(b.data()); err != nil {
@@ -132,7 +132,7 @@ func (b *Server) Copies(s *Server, via int) {
 	b.Start()
 }
 
-// Await has whoever commits on s wait for its standby from now on, which then has all.
+// Await makes every commit on s wait for its standby from now on. When it returns, the standby has everything.
 func (s *Server) Await() {
 	s.t.Helper()
 	s.reconfigure("synchronous_standby_names = '*'")
@@ -143,7 +143,7 @@ func (s *Server) Await() {
 	}
 }
 
-// AwaitNobody has nobody wait for s's standby from now on, which follows it as it can.
+// AwaitNobody lets commits on s no longer wait for its standby, which follows as fast as it can.
 func (s *Server) AwaitNobody() {
 	s.t.Helper()
 	s.reconfigure("")
@@ -170,7 +170,7 @@ func (s *Server) Stop() {
 	s.run("pg_ctl", "-D", s.data(), "-m", "immediate", "-w", "stop")
 }
 
-// SetClock has s's clock be ahead of the machine's by that, within a second.
+// SetClock sets the clock of s ahead of the machine's clock by that time, within a second.
 func (s *Server) SetClock(ahead time.Duration) {
 	s.t.Helper()
 	if s.faketime == "" {
@@ -184,7 +184,7 @@ func (s *Server) SetClock(ahead time.Duration) {
 
 func (s *Server) clock() string { return s.dir + "/clock" }
 
-// DSN is s's address for a client, on another port if something stands between.
+// DSN returns the address of s for a client. port is another one if something stands between the client and s.
 func (s *Server) DSN(port int) string {
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port)
 }
@@ -203,7 +203,7 @@ func (s *Server) SQL(statement string) string {
 
 func (s *Server) data() string { return s.dir + "/data" }
 
-// configure writes all that is set; more is a line of it.
+// configure writes all settings; more is a further line.
 func (s *Server) configure(more string) {
 	s.t.Helper()
 	s.write("test.conf", fmt.Sprintf("listen_addresses = '127.0.0.1'\nport = %d\nunix_socket_directories = ''\n%s\n%s\n", s.Port, s.settings, more), os.O_CREATE|os.O_TRUNC)
@@ -228,7 +228,7 @@ func (s *Server) write(name, text string, how int) {
 	}
 }
 
-// log is the end of what the server wrote.
+// log returns the end of the server's log.
 func (s *Server) log() string {
 	raw, _ := os.ReadFile(s.dir + "/log")
 	return string(raw[max(0, len(raw)-4000):])

@@ -1,5 +1,6 @@
-// Package wait is how tests wait for what another goroutine, process or machine does in its own time, and of which nothing
-// tells them but a look. Where something can be received or closed, tests wait for that.
+// Package wait lets a test wait until another goroutine, process or machine has done something that the test can only
+// find out by looking again and again. If a test can receive something, or see a channel closed, it waits for that
+// instead.
 package wait
 
 import (
@@ -7,7 +8,7 @@ import (
 	"time"
 )
 
-// Patience bounds what a test waits for. Only a hang meets it, however busy the machine is.
+// Patience bounds every wait of a test. Only a hang reaches it, however busy the machine is.
 const Patience = 3 * time.Minute
 
 // pause is the time between two looks.
@@ -17,13 +18,13 @@ const pause = 5 * time.Millisecond
 func For(cond func() bool) bool {
 	for end := time.Now().Add(Patience); !cond(); time.Sleep(pause) {
 		if time.Now().After(end) {
-			return cond() // since the last look a busy machine may have gone on
+			return cond() // on a busy machine much time may have passed since the last look
 		}
 	}
 	return true
 }
 
-// Until looks until cond holds. A test whose cond never does fails with what that is.
+// Until looks until cond holds. If that never happens, the test fails, and what names the condition.
 func Until(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	if !For(cond) {

@@ -184,9 +184,9 @@ func (s *Spool) Begin(key, digest string) (prior *Outcome, was bool, err error) 
 	return nil, false, nil
 }
 
-// Finish notes what became of a message: under its key, if it has one; in its conversation, unless said is nil; and that it confirms
-// an event, unless that is 0. A key under which nothing was sent is free again. When it cannot be written, this process still knows
-// what became of a key.
+// Finish notes the outcome of a message: under its key, if it has one; in its conversation, unless said is nil; and that
+// it confirms an event, unless confirms is 0. A key under which nothing was sent is free again. If the spool cannot be
+// written, this process still knows the outcome under the key.
 func (s *Spool) Finish(key string, o Outcome, chat Chat, said *Said, confirms Cursor) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -183,7 +183,7 @@ func (s *Spool) rewrite() (err error) {
 	return nil
 }
 
-// drop removes the files of messages that are gone. One that stays is the next start's.
+// drop removes the files of messages that are gone. If it cannot remove a file, the next start does.
 func (s *Spool) drop() {
 	for _, name := range s.useless {
 		_ = os.Remove(s.FilePath(name))

@@ -138,7 +138,7 @@ type memory struct {
 	head    head
 	last    Cursor     // the newest event's
 	waiting []*Message // not confirmed, oldest first
-	order   []*Message // all messages in the history, and some that are gone, oldest first
+	order   []*Message // all messages that are not gone, and some that are, oldest first
 	chats   map[string]*Chat
 	seen    map[string]bool
 	keys    map[string]*use
@@ -280,7 +280,7 @@ func (m *memory) forget(msg *Message) {
 	c.messages = slices.DeleteFunc(c.messages, func(o *Message) bool { return o == msg })
 }
 
-// dropFiles lets the files of a message go that was confirmed.
+// dropFiles removes the files of a confirmed message.
 func (m *memory) dropFiles(msg *Message) {
 	if msg.Entry == nil {
 		return
@@ -327,7 +327,7 @@ func (m *memory) trim() {
 	if len(m.chats) <= maxChats {
 		return
 	}
-	var oldest *Chat // of those in which nothing waits
+	var oldest *Chat // the oldest of the chats without a waiting event
 	for _, c := range m.chats {
 		waits := slices.ContainsFunc(c.messages, func(msg *Message) bool { return msg.waits })
 		if !waits && (oldest == nil || c.At.Before(oldest.At)) {
@@ -343,7 +343,7 @@ func (m *memory) trim() {
 	delete(m.chats, oldest.Key)
 }
 
-// expire forgets what is too old.
+// expire forgets messages and keys that are too old.
 func (m *memory) expire(now time.Time) (changed bool) {
 	for _, msg := range m.order {
 		if !msg.gone && !msg.waits && now.Sub(msg.at()) > historyAge {

@@ -4,9 +4,9 @@
 //
 // Invariants:
 //
-//  1. What Append, Confirm, Begin and Finish say is synced when they return without an error.
+//  1. When Append, Confirm, Begin or Finish returns without an error, its line is synced.
 //  2. A cursor names one event, for ever. Cursors grow, and are below 2^53; those of a new spool start at its birth in milliseconds.
-//  3. An event that is confirmed is never given again, and one that is not is never dropped.
+//  3. A confirmed event is never given again, and an unconfirmed one is never dropped.
 //  4. A delivery that comes again is the same event.
 //  5. One process has the spool: the one that holds its lock.
 //  6. A line that was not written whole was never acted upon: it is cut. Damage anywhere else is an error.
@@ -112,7 +112,7 @@ func (s *Spool) open() error {
 	if s.file, err = os.OpenFile(s.path(), os.O_RDWR, 0o600); err != nil {
 		return err
 	}
-	if err = s.file.Truncate(whole); err == nil { // behind it nothing is whole
+	if err = s.file.Truncate(whole); err == nil { // the rest is a line that was not written whole
 		s.size, err = whole, s.file.Sync()
 	}
 	if err != nil {

@@ -4,7 +4,7 @@
 //
 // Invariants:
 //
-//  1. Every page works without scripts, except for updates by itself.
+//  1. Every page works without scripts, except that it does not update itself then.
 //  2. Text of a gateway or a person is a value for a template, never markup. An address that they wrote becomes a link
 //     only if it begins with http, https or mailto.
 //  3. The person of a room is linked to its gateway by writing there, not by looking at it.
@@ -69,7 +69,7 @@ type Section struct {
 	o        Options
 	streams  page.Streams
 
-	rendering sync.Mutex // held by who renders: it takes many times a text's size in memory
+	rendering sync.Mutex // held while messages are rendered, which takes many times their size in memory
 }
 
 // maxStreams is how many pages may be open at once.

@@ -88,7 +88,7 @@ func (s *Section) answer(w http.ResponseWriter, r *http.Request, id relay.Instan
 	}
 }
 
-// sentence is s with a capital letter and a point.
+// sentence returns s with a capital letter and a full stop.
 func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }
 
 // bind binds the room's person to its gateway, unless they are.

@@ -4,8 +4,8 @@
 //
 // Invariants:
 //
-//  1. A page links to no other server, and contains no script and no style, so that it can have the strictest content
-//     policy (Policy).
+//  1. A page loads nothing from other servers, and contains no inline script and no inline style, so that it can have
+//     the strictest content policy (Policy).
 //  2. Whatever the values are, a page has the elements and attributes that its templates name, and no others.
 package page
 

@@ -42,8 +42,9 @@ type Streams struct{ places chan struct{} }
 // NewStreams allows most streams at a time.
 func NewStreams(most int) Streams { return Streams{make(chan struct{}, most)} }
 
-// Follow sends the events that next says, until the request ends: it is asked at every look, and when changed is closed. Where a look
-// brings nothing to send, a beat is sent; where it fails nothing is, and the page shows that.
+// Follow sends the events that next returns, until the request ends. It calls next at every look (looking is true), and
+// when changed is closed. If a look finds no events, it sends a beat. If the look fails (ok is false), it sends nothing,
+// and the page then shows that the server does not answer.
 func (s Streams) Follow(w http.ResponseWriter, r *http.Request, next func(looking bool) (events string, changed <-chan struct{}, ok bool)) {
 	select {
 	case s.places <- struct{}{}:

@@ -44,7 +44,7 @@ func (s *Section) Run(ctx context.Context) error {
 	tick := time.NewTicker(readEvery)
 	defer tick.Stop()
 	for {
-		if st, err := s.o.Service.Status(ctx, struct{}{}); err == nil { // what cannot be read is missing in the charts
+		if st, err := s.o.Service.Status(ctx, struct{}{}); err == nil { // the charts lack the moments at which the counters cannot be read
 			s.note(st)
 		}
 		select {

@@ -130,7 +130,7 @@ func (s *Section) askFix(w http.ResponseWriter, r *http.Request) {
 	page.Answer(w, http.StatusOK, page.Page{Title: f.Button, Here: page.Status, Main: templates.HTML("ask", f)})
 }
 
-// fix does it.
+// fix carries out the fix that a request names, and shows the result.
 func (s *Section) fix(w http.ResponseWriter, r *http.Request) {
 	f, ok := s.asked(r.Context(), page.Form(w, r))
 	if !ok {

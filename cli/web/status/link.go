@@ -16,7 +16,7 @@ import (
 // maxLink bounds a deep link, in bytes.
 const maxLink = 1 << 10
 
-// link makes a link code for a gateway and shows it. It is shown this once.
+// link makes a link code for a gateway and shows it. The code is shown only here.
 func (s *Section) link(w http.ResponseWriter, r *http.Request) {
 	name := page.Form(w, r).Get("gateway")
 	l, err := s.o.Service.Link(r.Context(), page.Actor(r.Context()), manage.LinkFor{Name: name})

@@ -169,13 +169,13 @@ func (s *Section) ask(ctx context.Context, now time.Time) (v view, err error) {
 	return v, err
 }
 
-// unreadable answers when the database cannot be asked.
+// unreadable answers with a page that says that the database does not answer.
 func (s *Section) unreadable(w http.ResponseWriter, title string) {
 	why := relay.InShard("The database does not answer. hermes-connector doctor says why.", s.o.Shard)
 	page.Answer(w, http.StatusServiceUnavailable, page.Words(page.Status, title, why))
 }
 
-// show is the page.
+// show answers with the status page.
 func (s *Section) show(w http.ResponseWriter, r *http.Request) {
 	v, err := s.look(r.Context())
 	if err != nil {

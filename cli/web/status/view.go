@@ -31,7 +31,7 @@ func (v view) Troubles() (all []trouble) {
 	return all
 }
 
-// Typed is words with the commands in them as they are typed.
+// Typed returns words with the commands in them as a person must type them: with --shard, if there are several shards.
 func (v view) Typed(words string) string { return relay.InShard(words, v.shard) }
 
 // heading returns a finding in doctor's words, capitalised as a heading. A bot is called by its name.
@@ -122,7 +122,7 @@ func (v view) People(h *manage.Holdings) (people []string) {
 	return people
 }
 
-// Chats are those that a gateway was granted.
+// Chats returns the chats that a gateway was granted.
 func (v view) Chats(h *manage.Holdings) (chats []string) {
 	for _, g := range h.Grants {
 		chats = append(chats, v.Label(g.Platform)+" "+g.Where())

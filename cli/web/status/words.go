@@ -39,7 +39,7 @@ var funcs = template.FuncMap{
 	"beyond":      func(most int, all []string) int { return max(0, len(all)-most) },
 }
 
-// capital is words as a sentence begins.
+// capital returns words with a capital letter at the beginning.
 func capital(words string) string {
 	first, n := utf8.DecodeRuneInString(words)
 	if n == 0 {
@@ -95,7 +95,7 @@ func span(d time.Duration) string {
 	return manage.Counted(int(d/(24*time.Hour)), "day", "days")
 }
 
-// size is bytes as people say them.
+// size returns a number of bytes as people say it.
 func size(n int64) string {
 	switch {
 	case n >= 10<<30:
@@ -135,7 +135,7 @@ var gatewayLooks = map[manage.State]look{
 	manage.Away:      {"!", "warn", "away"},
 }
 
-// gatewayLook returns a gateway's. Who never came is not away.
+// gatewayLook returns the look of a gateway's state. A gateway that never connected is not shown as away or asleep.
 func gatewayLook(g manage.Gateway) look {
 	if g.LastSeenAt.IsZero() && (g.State == manage.Away || g.State == manage.Asleep) {
 		return look{"!", "warn", "never connected"}

@@ -1,5 +1,5 @@
-// Package commands registers a bot's slash commands with Discord: those of the gateways and the connector's
-// own, in a form Discord takes. Commands of other types, which are not the connector's, it leaves alone.
+// Package commands registers a bot's slash commands with Discord: those of the gateways and the connector's own, in a
+// form that Discord accepts. It does not touch commands of other types, which are not the connector's.
 package commands
 
 import (
@@ -111,8 +111,8 @@ func (c *Registrar) gather(ctx context.Context) {
 	}
 }
 
-// register makes Discord's list of the bot's global commands match. During a penalty, even one from before a restart,
-// it asks nothing.
+// register makes Discord's list of the bot's global commands equal to the wanted one. During a penalty, even one from
+// before a restart, it asks nothing.
 func (c *Registrar) register(ctx context.Context) error {
 	c.mu.Lock()
 	manifest := c.manifest

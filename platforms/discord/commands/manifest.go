@@ -116,7 +116,7 @@ func validName(s string) bool {
 	return optionName.MatchString(s) && utf8.RuneCountInString(s) <= maxName && s == strings.ToLower(s)
 }
 
-// normal is c as Discord would take and return it.
+// normal returns c in the form in which Discord would accept and return it.
 func (c slashCommand) normal() slashCommand {
 	c.Type = max(c.Type, discordgo.ChatApplicationCommand) // which it is unless it says otherwise
 	c.Name = strings.ToLower(strings.TrimSpace(c.Name))
@@ -202,7 +202,7 @@ func clippedAll[L ~string](m map[L]string) map[L]string {
 	return out
 }
 
-// named is m with only the names Discord takes.
+// named returns m with only the names that Discord accepts.
 func named(m map[string]string) map[string]string {
 	out := maps.Clone(m)
 	maps.DeleteFunc(out, func(_, name string) bool { return !validName(name) })

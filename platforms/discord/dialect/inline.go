@@ -176,7 +176,7 @@ func titleOf(title []byte) string {
 	return ` "` + strings.NewReplacer(`"`, "'", "\n", " ").Replace(string(title)) + `"`
 }
 
-// spoken is titleOf where it stands in the text, since no link shows it.
+// spoken returns titleOf in a form for plain text, where the title stands if no link shows it.
 func spoken(title []byte) string { return withoutFences(titleOf(title), `\`) }
 
 // visible reports whether anything within n can be seen.
@@ -244,7 +244,7 @@ func (e *editor) text(start, end int) {
 	}
 }
 
-// escaped is s, which is no markup, so that Discord shows it as it is.
+// escaped returns s, which is not markup, in a form that Discord shows as it is.
 func escaped(s string) string {
 	if len(s) == 1 && util.IsPunct(s[0]) {
 		return `\` + s
@@ -252,7 +252,7 @@ func escaped(s string) string {
 	return s
 }
 
-// inlineParsers are CommonMark's, with one that remembers where links end.
+// inlineParsers returns CommonMark's, with a link parser that remembers where links end.
 func inlineParsers() []util.PrioritizedValue {
 	list := parser.DefaultInlineParsers()
 	for i, p := range list {

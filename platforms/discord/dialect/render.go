@@ -1,4 +1,4 @@
-// Package dialect turns the CommonMark that models write into what Discord shows, and cuts it into messages. It is pure.
+// Package dialect turns the CommonMark that models write into Discord's dialect, and cuts it into messages. It is pure.
 package dialect
 
 import (
@@ -50,7 +50,7 @@ var form = markdown.Form{
 	},
 }
 
-// Clean prepares source for the parser and for Discord: it removes NUL characters, too.
+// Clean prepares source for the parser and for Discord: it is markdown.Clean, and replaces NUL characters as well.
 func Clean(source string) string {
 	return strings.ReplaceAll(markdown.Clean(source), "\x00", "\uFFFD")
 }
@@ -116,8 +116,8 @@ func (r renderer) Heading(n *ast.Heading) {
 // longTicks are the runs of backticks that Discord takes for a fence, wherever they stand.
 var longTicks = regexp.MustCompile("`{3,}")
 
-// withoutFences is s without anything Discord could take for a fence: each backtick of a long run is escaped with
-// mark; where escapes do not count, mark is empty, and invisible blanks part the run.
+// withoutFences returns s without anything that Discord could take for a fence: each backtick of a long run is escaped
+// with mark. Where escapes do not count, mark is empty, and invisible blanks part the run.
 func withoutFences(s, mark string) string {
 	return longTicks.ReplaceAllStringFunc(s, func(run string) string {
 		var out strings.Builder

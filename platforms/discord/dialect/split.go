@@ -12,8 +12,8 @@ import (
 // MaxText is how many code points a Discord message may have.
 const MaxText = 2000
 
-// Split cuts text in Discord's dialect into parts of at most limit code points. If a cut falls into a code block or a
-// quotation, it is closed at the end of the part and opened again in the next. Only blanks are lost, at the cuts and in
+// Split cuts text in Discord's dialect into parts of at most limit code points. A code block or quotation in which a
+// cut falls is closed at the end of the part and opened again in the next. Only blanks are lost, at the cuts and in
 // very wide gaps.
 func Split(text string, limit int) []string {
 	text, blocks := fences(text)

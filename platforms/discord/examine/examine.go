@@ -1,4 +1,4 @@
-// Package examine asks Discord how a bot stands there, and changes nothing.
+// Package examine asks Discord about a bot, and changes nothing.
 package examine
 
 import (
@@ -19,8 +19,8 @@ import (
 )
 
 // permissions are those that our bot uses, and no more: to see channels and their history, to write, with files and
-// reactions, and to make, name and use threads. Without the right to embed links Discord shows no previews, which most
-// operators want; an operator who sets "previews" grants that right themselves.
+// reactions, and to make, name and use threads. The right to embed links is not among them: without it Discord shows no
+// previews, and most bots should show none. An operator who sets "previews" grants that right themselves.
 const permissions = discordgo.PermissionViewChannel | discordgo.PermissionReadMessageHistory | discordgo.PermissionSendMessages |
 	discordgo.PermissionAttachFiles | discordgo.PermissionAddReactions |
 	discordgo.PermissionSendMessagesInThreads | discordgo.PermissionCreatePublicThreads
@@ -37,7 +37,7 @@ const (
 	flagContentLimited = 1 << 19
 )
 
-// Examiner asks how one bot stands. It implements platforms.Examiner and Stander.
+// Examiner asks Discord about one bot. It implements platforms.Examiner and Stander.
 type Examiner struct {
 	bot  relay.Bot
 	rest *rest.Client
@@ -47,8 +47,8 @@ type Examiner struct {
 // New makes the Examiner of a bot.
 func New(bot relay.Bot, r *rest.Client, own bool) Examiner { return Examiner{bot, r, own} }
 
-// Examine implements platforms.Examiner. That two processes have the bot's token Discord does not tell: each gets
-// every message.
+// Examine implements platforms.Examiner. It cannot notice that two processes use the bot's token: Discord does not say
+// so, and each process gets every message.
 func (e Examiner) Examine(ctx context.Context, chats []relay.Place) (out platforms.Examination) {
 	asked := httpcall.Asked{About: e.bot.String(), Network: "Discord", Host: httpcall.HostOf(e.rest.Base), Own: e.own}
 	began := time.Now()
@@ -96,7 +96,8 @@ func (e Examiner) chats(ctx context.Context, asked httpcall.Asked, invite string
 	return asked.EachChat(ctx, ours, func(c relay.Place) ([]finding.Finding, error) { return e.place(ctx, known, invite, c) })
 }
 
-// afresh returns an empty cache: a fault found earlier may have been fixed since.
+// afresh returns a Guilds that knows nothing yet and asks Discord even after a remembered refusal: a fault found
+// earlier may have been fixed since.
 func (e Examiner) afresh() *guilds.Guilds { return guilds.New(e.bot, e.rest.Afresh()) }
 
 // Stands implements platforms.Stander.

@@ -30,7 +30,8 @@ type Budget struct {
 	Spent []int64 `json:"spent,omitempty"`
 }
 
-// recent is Spent of the last 24 hours. A time in the future comes from a clock that was set back since.
+// recent returns Spent without times from before the last 24 hours, and without times in the future, which come from a
+// clock that was set back since.
 func (b Budget) recent(now time.Time) []int64 {
 	from, to := now.Add(-day).UnixMilli(), milliUp(now)
 	return slices.DeleteFunc(slices.Clone(b.Spent), func(t int64) bool { return t <= from || t > to })
@@ -66,7 +67,7 @@ func (b *Budget) spend(now time.Time) {
 	b.Remaining = max(b.Remaining-1, 0)
 }
 
-// milliUp is t in milliseconds since 1970, rounded up: an identify must not count as older than it is.
+// milliUp returns t in milliseconds since 1970, rounded up: an identify must not count as older than it is.
 func milliUp(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli() }
 
 // granted notes what Discord said. A budget that is used up and resets at once is not believed.

@@ -257,7 +257,8 @@ func (g *Gateway) greeting() command {
 	if g.resuming {
 		return resume(token, g.live)
 	}
-	// Nothing waits for the write: a program that dies before it is not the one that restarts a hundred times.
+	// The identify does not wait until the budget is written: a program that dies before that is not the one that restarts
+	// a hundred times.
 	g.Ledger.ChangeBudget(true, func(b *Budget) { b.spend(time.Now()) })
 	return identify(token)
 }

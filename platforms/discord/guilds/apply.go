@@ -126,8 +126,8 @@ func (c *Guilds) threadsLocked(data []byte) ([]platforms.RosterChange, error) {
 	return inScope(d.GuildID), nil
 }
 
-// putLocked keeps a channel, unless it is an archived thread, which Discord tells of again when it comes back,
-// or a category. c.mu must be held.
+// putLocked keeps a channel, unless it is a category, or an archived thread, which Discord reports again when it comes
+// back. c.mu must be held.
 func (c *Guilds) putLocked(d ChannelData, within ID) {
 	switch {
 	case d.ID == 0 || d.Kind == discordgo.ChannelTypeGuildCategory:
@@ -143,7 +143,7 @@ func (c *Guilds) dropLocked(which func(Channel) bool) {
 	maps.DeleteFunc(c.channels, func(_ ID, ch Channel) bool { return which(ch) })
 }
 
-// threadMembers reports who came to or left a thread; without the members' intent only about the bot.
+// threadMembers reports who came to or left a thread. Without the members' intent this is only the bot.
 func threadMembers(data []byte) ([]platforms.RosterChange, error) {
 	var d struct {
 		ID      ID `json:"id"`
@@ -180,7 +180,7 @@ func guildMember(data []byte) ([]platforms.RosterChange, error) {
 	return []platforms.RosterChange{{Scope: relay.ScopeID(d.GuildID.String()), User: relay.UserID(d.User.ID.String())}}, nil
 }
 
-// decodeOf is Decode for a payload that must have an id; without is the error if it has none.
+// decodeOf is Decode for a payload that must have an id. It returns the error without if there is none.
 func decodeOf(data []byte, out any, id *ID, without error) error {
 	if err := Decode(data, out); err != nil {
 		return err

@@ -15,8 +15,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Guilds remembers the names of places and who sees them. After a resume it is empty at first, and the gateway never
-// reports archived threads: Guilds looks up what is missing. It remembers no failure.
+// Guilds remembers servers and channels, and tells who sees a place. After a resume it is empty at first, and the
+// gateway never reports archived threads: Guilds looks up what is missing. It remembers no failure.
 //
 // It implements platforms.Roster, Manager, Locator, Threader, DirectChats and AuthorTeller. Methods may be
 // called from any goroutine. Only those with a context do I/O. Values handed out are never changed.
@@ -79,7 +79,7 @@ func keep[V any](c *Guilds, all map[ID]V, id ID, v V, since uint64) {
 	}
 }
 
-// withOwn is g with the bot's own role found among its roles.
+// withOwn returns g with Own set to the bot's own role among its roles.
 func (c *Guilds) withOwn(g Guild) Guild {
 	g.Own = 0
 	for _, r := range g.Roles {

@@ -62,8 +62,8 @@ type standing struct {
 	person person
 }
 
-// standing looks up what decides about a user in ch. The error wraps errNoPlace when they are not a member, or when
-// ch is a thread of nothing.
+// standing looks up everything that determines the permissions of a user in ch. The error wraps errNoPlace if they are
+// not a member, or if ch is a thread without a channel of its guild as its parent.
 func (c *Guilds) standing(ctx context.Context, ch Channel, who ID) (s standing, err error) {
 	if s.guild, err = c.Guild(ctx, ch.Guild); err != nil {
 		return s, err
@@ -176,7 +176,7 @@ func (c *Guilds) managesChat(ctx context.Context, place relay.Place, who ID) (bo
 	return err == nil && managesChannel(s.guild, s.base, s.person, time.Now()), err
 }
 
-// IsOwn implements platforms.AuthorTeller: whether the bot wrote a message, which Discord tells.
+// IsOwn implements platforms.AuthorTeller: it asks Discord whether the bot wrote a message.
 func (c *Guilds) IsOwn(ctx context.Context, chat relay.ChatID, message relay.MessageID) (bool, error) {
 	where, err := ParseID(string(chat))
 	id, err2 := ParseID(string(message))

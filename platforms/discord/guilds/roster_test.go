@@ -69,7 +69,8 @@ func knowing(c *Guilds, api api) *Guilds {
 	return c
 }
 
-// question is one about somebody in a place of testGuilds: what Discord says when it is asked, and the answer.
+// question is a question about a person in a place of testGuilds, with what Discord says when it is asked, and the
+// expected answer.
 type question struct {
 	chat    relay.ChatID
 	scope   relay.ScopeID

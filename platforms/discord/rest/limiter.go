@@ -290,7 +290,7 @@ func (l *limiter) paceLocked(w *waiter, ahead int, now time.Time) time.Time {
 	return ratelimit.Later(at, within)
 }
 
-// accountOf returns the account of who asks; a fresh one if it has had nothing yet.
+// accountOf returns the account of w's caller; a fresh one if the caller has used nothing yet.
 func (l *limiter) accountOf(w *waiter) *account {
 	if a := l.accounts[w.caller]; a != nil {
 		return a

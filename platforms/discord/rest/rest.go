@@ -72,10 +72,10 @@ func (c *Client) Clock(since time.Time) time.Time { return c.calls.Clock(since) 
 // Afresh returns c for questions that a remembered refusal must not answer.
 func (c *Client) Afresh() Afresh { return Afresh{c} }
 
-// Afresh is a Client that forgets; see there.
+// Afresh makes the requests of a Client, and ignores the Client's remembered refusals.
 type Afresh struct{ c *Client }
 
-// Do is Client.Do.
+// Do is Client.Do, but asks Discord even if a refusal of the request is remembered.
 func (a Afresh) Do(ctx context.Context, method, endpoint string, body, out any) error {
 	return a.c.do(ctx, method, endpoint, body, out, true)
 }
@@ -107,7 +107,7 @@ func (c *Client) do(ctx context.Context, method, endpoint string, body, out any,
 	return err
 }
 
-// CallBack is Do for the answer to an interaction, which Discord does not limit: nothing is in its way.
+// CallBack is Do for the answer to an interaction. Discord does not limit these, so it waits for no limiter.
 func (c *Client) CallBack(ctx context.Context, endpoint string, body any) error {
 	return c.roundTrip(ctx, c.Direct, http.MethodPost, pathOf(endpoint), body, nil)
 }

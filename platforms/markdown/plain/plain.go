@@ -11,7 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
-// The reasons for which there are no Parts.
+// The errors of Parts.
 var (
 	ErrEmpty   = errors.New("the message is empty")
 	ErrTooLong = errors.New("the message is too long")
@@ -23,7 +23,7 @@ var form = markdown.Form{
 	Marker: markdown.Bulleted("- "),
 }
 
-// Parts returns the messages that source makes: each at most limit long, where size says how much a character takes.
+// Parts returns the messages that source makes: each at most limit long, where size returns the length of a character.
 // Errors: ErrEmpty, ErrTooLong.
 func Parts(source string, limit int, size func(rune) int) (parts []string, err error) {
 	if markdown.TooLong(source) {

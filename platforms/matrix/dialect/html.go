@@ -1,5 +1,5 @@
-// Package dialect turns the CommonMark that models write into what Matrix shows: the text as it stands, and beside it
-// HTML of the few tags that clients take. It cuts long texts into messages. It is pure.
+// Package dialect turns the CommonMark that models write into the two forms of a Matrix message: the text as it stands,
+// and HTML with the few tags that clients accept. It cuts long texts into messages. It is pure.
 package dialect
 
 import (
@@ -116,7 +116,7 @@ func (writer) link(out util.BufWriter, _ []byte, node ast.Node, entering bool) (
 	return ast.WalkContinue, nil
 }
 
-// image returns a link: clients show pictures of Matrix's own media only.
+// image writes a picture as a link: clients show pictures of Matrix's own media only.
 func (writer) image(out util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	n := node.(*ast.Image)
 	anchor(out, n.Destination, entering)

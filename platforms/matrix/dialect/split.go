@@ -12,7 +12,7 @@ import (
 // for far more, even with the text a second time as HTML.
 const MaxText = 4000
 
-// Clean prepares source for the parser and for JSON: it removes NUL characters, too.
+// Clean prepares source for the parser and for JSON: among other things it replaces NUL characters.
 func Clean(source string) string { return strings.ReplaceAll(markdown.Clean(source), "\x00", "\uFFFD") }
 
 // Split cuts markdown into parts of at most limit characters. A code block that is cut ends with its part and begins again

@@ -22,7 +22,7 @@ const (
 	joint = "\u200b"
 )
 
-// Clean prepares source for the parser and for Slack: it removes NUL characters, too.
+// Clean prepares source for the parser and for Slack: among other things it replaces NUL characters.
 func Clean(source string) string {
 	return strings.ReplaceAll(markdown.Clean(source), "\x00", "\uFFFD")
 }

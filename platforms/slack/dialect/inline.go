@@ -29,8 +29,8 @@ func inlines(source []byte, n ast.Node, around ...byte) string {
 	return l.done()
 }
 
-// line writes what stands within lines. Slack's formats end with their line, have no blanks at their ends, and count
-// only beside a blank or a punctuation mark.
+// line writes inline content. Slack's formats end with their line, have no blanks at their ends, and count only beside
+// a blank or a punctuation mark.
 type line struct {
 	source []byte
 	out    strings.Builder
@@ -40,7 +40,7 @@ type line struct {
 	label  bool   // in the text of a link, which has no formats
 }
 
-// text writes s within formats. Its only markup is that of the formats.
+// text writes s within formats. s is escaped already: nothing in it is markup except what this package made so.
 func (l *line) text(s string, formats []byte) {
 	for s != "" {
 		end := strings.IndexFunc(s, unicode.IsSpace)
@@ -57,7 +57,7 @@ func (l *line) text(s string, formats []byte) {
 	}
 }
 
-// word writes what holds no blank, or is a link.
+// word writes a stretch without blanks, or a link.
 func (l *line) word(s string, formats []byte) {
 	if l.label {
 		formats = nil
@@ -192,7 +192,7 @@ func (l *line) aside(said string, destination, formats []byte) {
 	}
 }
 
-// address writes a link that was written as it stands.
+// address writes a link whose words are its address: target, with words as its author wrote them.
 func (l *line) address(target, words string, formats []byte) {
 	if strings.Contains(words, "@") && !strings.Contains(target, ":") {
 		target = "mailto:" + target

@@ -25,7 +25,7 @@ func Split(text string, limit int) []string {
 // splitter is the markdown.Cuts of one text.
 type splitter struct{ markdown.Splitter[rune] }
 
-// codeBlocks finds the code blocks of text. A line that is a fence is always Render's.
+// codeBlocks finds the code blocks of text. A line that is a fence was always written by Render.
 func codeBlocks(text string) (blocks []markdown.CodeBlock) {
 	at, open := 0, -1
 	for line := range strings.SplitSeq(text, "\n") {

@@ -44,7 +44,8 @@ var Slack = PerMinute{
 	JoinedChannels: 50, ChannelMembers: 100, UserInfo: 100, FileInfo: 100, UploadURL: 100, CompleteUpload: 100, SetStatus: 600,
 }
 
-// rates allow n calls in any minute, a fifth of them at once. Each instance is sure of half of that.
+// rates returns limits that allow n calls in any minute, a fifth of them at once. Each instance is sure of half of
+// that. For n = 0 there is no limit.
 func rates(n int) ratelimit.Rates {
 	if n == 0 {
 		return ratelimit.Rates{}

@@ -42,7 +42,7 @@ func (c *Client) File(ctx context.Context, id string) (slack.File, error) {
 // maxPages is how many pages of one list are read: two hundred thousand members.
 const maxPages = 200
 
-// pages calls a method until it has no further page, and gives each page as it came.
+// pages calls a method until there is no further page, and yields each page in Slack's own JSON.
 func (c *Client) pages(ctx context.Context, method string, params url.Values) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		for range maxPages {

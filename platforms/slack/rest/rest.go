@@ -95,7 +95,7 @@ func (c *Client) call(ctx context.Context, method string, params url.Values, out
 	return a, nil
 }
 
-// What Slack's words mean that are no refusal for good.
+// Slack's words for errors that are more than a refusal of one call, by their meaning.
 var (
 	// waits: the same call may be carried out in a while.
 	waits = []string{"ratelimited", "rate_limited", "service_unavailable", "team_added_to_org"}

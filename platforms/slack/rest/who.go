@@ -52,7 +52,7 @@ func (c *Client) Ticket(ctx context.Context) (string, error) {
 	return out.URL, err
 }
 
-// Clock returns Slack's time now, to about a second; zero: Slack has not answered since then.
+// Clock returns Slack's time now, to about a second; zero: Slack has not answered anything after since.
 func (c *Client) Clock(since time.Time) time.Time { return c.calls.Clock(since) }
 
 // Joined returns the ids of the channels that the bot is in.

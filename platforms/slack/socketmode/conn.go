@@ -39,8 +39,8 @@ type Envelope struct {
 	conn    *conn
 }
 
-// Ack tells Slack that the envelope was taken in: else Slack delivers it again. It takes a bounded while. If the socket it
-// came on is gone, nothing happens, and it comes again.
+// Ack tells Slack that the envelope was accepted; otherwise Slack delivers it again. It takes a bounded time. If the
+// socket of the envelope is gone, Ack has no effect, and Slack delivers the envelope again.
 func (e Envelope) Ack(ctx context.Context) {
 	if e.conn == nil { // made by a test
 		return
@@ -117,7 +117,7 @@ func (c *conn) Take(ctx context.Context, raw []byte, whole bool) error {
 	return nil
 }
 
-// settled notes that an envelope is not waited for any more.
+// settled notes that the connection need not wait any more for the acknowledgement of one envelope.
 func (c *conn) settled() {
 	c.mu.Lock()
 	c.open--
@@ -128,7 +128,7 @@ func (c *conn) settled() {
 	}
 }
 
-// retire lets the connection go once all that came on it is acknowledged, or after a while.
+// retire ends the connection once all its envelopes are acknowledged, or after lingerFor.
 func (c *conn) retire() {
 	c.falls()
 	c.mu.Lock()

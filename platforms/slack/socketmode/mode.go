@@ -57,7 +57,7 @@ type Handler interface {
 	// Up is called when a socket stands, before its envelopes. gap: there was no socket before, so events may be
 	// missing.
 	Up(gap bool) error
-	// Envelope takes one. Neither must wait; their errors end the connection.
+	// Envelope takes an envelope. Neither Up nor Envelope may wait; an error of theirs ends the connection.
 	Envelope(ctx context.Context, e Envelope) error
 }
 
@@ -67,7 +67,7 @@ type Options struct {
 	// not accepted any more.
 	Ticket func(context.Context) (string, error)
 	HTTP   *http.Client // that dials
-	Plain  bool         // sockets without encryption are taken: the API is on this machine or network, without it, too
+	Plain  bool         // sockets without encryption are accepted: the API is on this machine or network, and has none, either
 	Wait   time.Duration
 	Check  time.Duration   // FirstCheck, except in tests
 	Retry  backoff.Backoff // between attempts
@@ -85,7 +85,7 @@ type mode struct {
 
 	// Of Run's goroutine.
 	ever      bool // a socket stood
-	suspicion int  // so many hellos in a row counted somebody else's socket
+	suspicion int  // how many hellos in a row counted another program's socket
 }
 
 // Run keeps a socket until ctx ends (then it returns nil), or trying again cannot help. When it returns, all of its sockets

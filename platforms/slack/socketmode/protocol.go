@@ -7,7 +7,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 )
 
-// What Slack says on a socket, beside envelopes.
+// The types of Slack's messages on a socket, beside envelopes.
 const (
 	kindHello      = "hello"
 	kindDisconnect = "disconnect"

@@ -84,7 +84,7 @@ func (r *renderer) codeSpan(n *ast.CodeSpan) {
 	}
 }
 
-// link writes a link or an image: as a format if Telegram takes it, else with its target behind it in parentheses.
+// link writes a link or an image: as a format if Telegram accepts it, else with its target behind it in parentheses.
 func (r *renderer) link(n ast.Node, destination []byte) {
 	target := string(util.URLEscape(destination, true))
 	before := len(r.Text())

@@ -1,5 +1,5 @@
-// Package dialect turns the CommonMark that models write into text with formats laid over it, as Telegram takes them,
-// and cuts it into messages. It is pure.
+// Package dialect turns the CommonMark that models write into text and formats, as Telegram accepts them, and cuts it
+// into messages. It is pure.
 package dialect
 
 import (
@@ -42,7 +42,7 @@ func renderWithin(source string, b markdown.Bounds) Rich {
 	return Rich{text: out, entities: tidy(Encode(out), r.entities), marks: r.Marks}
 }
 
-// Plain is markdown as it stands.
+// Plain returns markdown as text without formats.
 func Plain(source string) Rich {
 	return Rich{text: source, marks: []markdown.Mark{{End: len(source)}}}
 }

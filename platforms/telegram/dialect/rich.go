@@ -120,7 +120,7 @@ func Units(s string) int {
 	return n
 }
 
-// Encode is s in UTF-16 units, without utf16.Encode's slice of runes: a text may be half a megabyte.
+// Encode returns s in UTF-16 units, without the slice of runes that utf16.Encode needs: a text may be half a megabyte.
 func Encode(s string) []uint16 {
 	units := make([]uint16, 0, Units(s))
 	for _, r := range s {

@@ -16,7 +16,7 @@ type Share struct {
 	now *turn      // the present server's turn; nil: nobody serves
 }
 
-// NewShare makes a share, which otherwise answers for as long as nobody serves.
+// NewShare makes a share, for which otherwise answers while nobody serves.
 func NewShare(otherwise http.Handler) *Share { return &Share{otherwise: otherwise} }
 
 // Turn returns a door at the share. Of several, one serves at a time.
@@ -48,7 +48,7 @@ func (s *Share) Served() bool {
 	return s.now != nil
 }
 
-// Refused counts a connection that was turned away at the listener.
+// Refused counts a connection that the listener refused.
 func (s *Share) Refused() {
 	s.mu.Lock()
 	t := s.now
@@ -82,9 +82,9 @@ type turn struct {
 	refused func()
 
 	closed bool                // nothing is let in any more
-	under  map[*request]func() // the requests under way, and what ends each
+	under  map[*request]func() // the requests under way, with the function that ends each
 	over   chan struct{}       // closed with closed
-	idle   chan struct{}       // closed when it is closed, and nothing is under way
+	idle   chan struct{}       // closed when the turn is closed and no request is under way
 }
 
 // request is a request under way; it has a size, because otherwise all of them might have one address.

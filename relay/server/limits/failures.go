@@ -25,7 +25,7 @@ type failing struct {
 	n     int
 }
 
-// Add notes a failure and returns how long the address must wait, 0 when it is within its limit.
+// Add notes a failure and returns how long the address must wait; 0: it is within its limit.
 func (f *Failures) Add(a netip.Addr, now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -21,7 +21,7 @@ type Listener struct {
 	net.Listener
 	share   *Share
 	trusted func(netip.Addr) bool // proxies, which dial for many people: only the limit of all applies to them; nil: none
-	refused func()                // called for each connection that was turned away
+	refused func()                // called for each connection that was refused
 }
 
 // NewListener makes a listener of l with plain connections: TLS goes over it.
@@ -47,7 +47,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// enter counts a connection of a's in, unless there are too many.
+// enter counts a connection from a, unless there are too many.
 func (l *Listener) enter(a netip.Addr) (leave func(), ok bool) {
 	if l.trusted != nil && l.trusted(a) {
 		a = netip.Addr{}
@@ -58,7 +58,7 @@ func (l *Listener) enter(a netip.Addr) (leave func(), ok bool) {
 	return leave, ok
 }
 
-// stranger is a connection that counts until it is closed, or its caller has proved to be somebody.
+// stranger is a connection that counts until it is closed, or a credential was verified on it.
 type stranger struct {
 	net.Conn
 	of *Listener
@@ -88,7 +88,7 @@ func (s *stranger) ReadFrom(r io.Reader) (int64, error) { return io.Copy(s.Conn,
 
 type strangerKey struct{}
 
-// ConnContext is an http.Server's: it lets Verified find the connection.
+// ConnContext is for http.Server.ConnContext: it lets Verified find the connection.
 func ConnContext(ctx context.Context, conn net.Conn) context.Context {
 	if over, ok := conn.(interface{ NetConn() net.Conn }); ok { // TLS
 		conn = over.NetConn()

@@ -27,7 +27,7 @@ func Answer(w http.ResponseWriter, status int, body any) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(unreadTime))
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(buf.Len())) // where it ends is known before linger has ended
+	h.Set("Content-Length", strconv.Itoa(buf.Len())) // so the caller knows the end of the answer before linger has ended
 	h.Set("Cache-Control", "no-store")               // many answers are credentials
 	w.WriteHeader(status)
 	_, _ = w.Write(buf.Bytes()) // the peer may be gone; there is nobody else to tell

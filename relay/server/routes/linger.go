@@ -15,10 +15,10 @@ const (
 	lingerBytes = 32 << 20
 )
 
-// body is a request's body with the bound of its route.
+// body is a request's body, bounded by its route.
 type body struct {
-	io.ReadCloser           // with the bound
-	sent          io.Reader // without
+	io.ReadCloser           // the bounded body
+	sent          io.Reader // the same without the bound
 	tooLarge      bool
 }
 
@@ -34,7 +34,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// linger sends the answer to a body that is too large, and throws away what its caller still sends.
+// linger sends the answer to a body that is too large, and drops what its caller still sends.
 func (b *body) linger(w http.ResponseWriter) {
 	if b.tooLarge {
 		Linger(w, b.sent)

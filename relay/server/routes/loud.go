@@ -17,7 +17,7 @@ func Loud(h http.Handler, log *slog.Logger) http.Handler {
 			if p == nil {
 				return
 			}
-			if p != http.ErrAbortHandler { // by which a handler says that the connection is to be closed without an answer
+			if p != http.ErrAbortHandler { // with it, a handler asks for the connection to be closed without an answer
 				log.Error("a request ended in a panic", "panic", relay.PanicWords(p), "stack", string(debug.Stack()))
 			}
 			panic(http.ErrAbortHandler)

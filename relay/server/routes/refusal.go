@@ -14,12 +14,12 @@ import (
 type Refusal struct {
 	Status int
 	Text   string
-	Wait   time.Duration // after it the caller may come again; 0: nothing is said of that
+	Wait   time.Duration // how long the caller should wait before it comes again; 0: the answer does not say
 }
 
 func (r *Refusal) Error() string { return r.Text }
 
-// Answer answers with the refusal.
+// Answer writes the refusal as the answer.
 func (r *Refusal) Answer(w http.ResponseWriter) {
 	if r.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -30,16 +30,16 @@ func (r *Refusal) Answer(w http.ResponseWriter) {
 	Answer(w, r.Status, map[string]string{"error": r.Text})
 }
 
-// Refused is a refusal that says nothing of when to come again.
+// Refused returns a refusal that does not say when to come again.
 func Refused(status int, text string) *Refusal { return &Refusal{Status: status, Text: text} }
 
-// Unauthorized refuses a credential that does not count.
+// Unauthorized returns the refusal of a missing or wrong credential.
 func Unauthorized() *Refusal { return Refused(http.StatusUnauthorized, "unauthorized") }
 
-// NotFound is the same for what is absent and for what the caller may not know of.
+// NotFound returns the same refusal for a thing that does not exist and for one of which the caller may not know.
 func NotFound() *Refusal { return Refused(http.StatusNotFound, "not found") }
 
-// Busy refuses a caller who may come again after wait.
+// Busy returns a 429 for a caller who may come again after wait.
 func Busy(wait time.Duration, text string) *Refusal {
 	return &Refusal{http.StatusTooManyRequests, text, wait}
 }
@@ -50,20 +50,20 @@ func Refuse(w http.ResponseWriter, status int, text string) { Refused(status, te
 // TooMany answers 429 to a caller who may come again after wait.
 func TooMany(w http.ResponseWriter, wait time.Duration, text string) { Busy(wait, text).Answer(w) }
 
-// Body is the body of a request, which has to arrive within that time, and which the request's route bounds. The error is a
-// *Refusal.
+// Body reads the body of a request, which has to arrive within that time. The request's route bounds its size. The error
+// is a *Refusal.
 func Body(w http.ResponseWriter, r *http.Request, within time.Duration) ([]byte, error) {
 	conn := http.NewResponseController(w)
-	// A connection without deadlines of its own is the server's to cut.
+	// On a connection without deadlines, the server has to end the request.
 	_ = conn.SetReadDeadline(time.Now().Add(within))
 	raw, err := io.ReadAll(r.Body)
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, Refused(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d KiB", large.Limit>>10))
 	}
 	if err != nil {
-		_ = r.Body.Close() // or the answer would wait for the rest, unreadTime more
+		_ = r.Body.Close() // otherwise the answer would wait up to unreadTime for the rest
 		return nil, Refused(http.StatusBadRequest, "the body did not arrive")
 	}
-	_ = conn.SetReadDeadline(time.Time{}) // or it would end what the request is still to do
+	_ = conn.SetReadDeadline(time.Time{}) // otherwise it would end the rest of the request
 	return raw, nil
 }

@@ -28,7 +28,7 @@ func (p Proxies) From(r *http.Request) netip.Addr {
 		}
 		next, ok := parseHop(strings.TrimSpace(hop))
 		if !ok {
-			break // values in front of a stranger's count even less
+			break // the values in front of this one count even less: the caller may have written them
 		}
 		addr = next.Unmap()
 	}
@@ -52,7 +52,8 @@ func Handed(r *http.Request, from string, local netip.AddrPort, secure bool) *ht
 	return r
 }
 
-// Clear reports whether r's connection, by whichever way its caller came, is in the clear.
+// Clear reports whether r's connection is without TLS: the one from the peer of this node or, if another node passed r
+// on, from that node.
 func Clear(r *http.Request) bool {
 	if clear, handed := r.Context().Value(handedKey{}).(bool); handed {
 		return clear
@@ -72,7 +73,7 @@ func parseHop(hop string) (netip.Addr, bool) {
 	return a, err == nil
 }
 
-// Trust reports whether a is a proxy's.
+// Trust reports whether a is the address of a trusted proxy.
 func (p Proxies) Trust(a netip.Addr) bool {
 	a = a.Unmap().WithZone("") // a network contains no address with one
 	return slices.ContainsFunc(p, func(n netip.Prefix) bool { return n.Contains(a) })

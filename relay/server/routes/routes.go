@@ -23,7 +23,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 )
 
-// What holds for a route that says nothing else.
+// The limits of a route that sets no others.
 const (
 	// ReadTime is how long a request may take to arrive, even with a body that nobody wants.
 	ReadTime = 20 * time.Second
@@ -39,7 +39,7 @@ type Route struct {
 	Serve   Handler
 }
 
-// Handler answers the requests of a route. from is the caller's address, behind trusted proxies.
+// Handler answers the requests of a route. from is the caller's address, found behind trusted proxies.
 type Handler func(w http.ResponseWriter, r *http.Request, from netip.Addr)
 
 // Policy holds the limits for the requests of a route. The zero value is for programs that send no body. The server
@@ -47,14 +47,14 @@ type Handler func(w http.ResponseWriter, r *http.Request, from netip.Addr)
 type Policy struct {
 	Sockets  bool // for gateways, which ask for a WebSocket
 	Browsers bool // serve requests with an Origin too
-	// KeepAlive lets a connection serve more requests than one. Only for callers who are few: it takes the bound of
-	// connections off requests.
+	// KeepAlive lets a connection serve more than one request. It is only for few callers: the limit on connections
+	// then no longer limits requests.
 	KeepAlive bool
 	Body      int64         // the largest body, in bytes
-	Read      time.Duration // for the request to come, and its context ends; 0 means ReadTime
+	Read      time.Duration // for the request to arrive; after it its context ends; 0 means ReadTime
 	Answer    time.Duration // for the answer to be made and read; 0 means AnswerTime
-	// Share bounds the requests under way at a time: long ones must not take the place of quick ones. nil means no
-	// bound but that of the connections.
+	// Share bounds the requests under way: long ones must not take the place of quick ones. nil: only the limit on
+	// connections applies.
 	Share *limits.Share
 }
 
@@ -65,7 +65,7 @@ type Table struct {
 	proxies Proxies
 }
 
-// New makes a table. Of two routes with one path the later counts.
+// New makes a table. Of two routes with the same path the later one counts.
 func New(proxies Proxies, all ...Route) *Table {
 	d := &Table{routes: make(map[string]Route), also: func(string) (Route, bool) { return Route{}, false }, proxies: proxies}
 	for _, m := range all {
@@ -108,7 +108,7 @@ func (d *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = conn.SetReadDeadline(now.Add(cmp.Or(p.Read, ReadTime))) // a connection without deadlines is a test's
 	_ = conn.SetWriteDeadline(now.Add(cmp.Or(p.Answer, AnswerTime)))
 	switch {
-	case upgrades(r) && !p.Sockets: // whatever else is there (wire.md 2.1)
+	case upgrades(r) && !p.Sockets: // before any other check (wire.md 2.1)
 		Refuse(w, http.StatusBadRequest, "gateways dial /relay")
 		return
 	case !found:
@@ -139,8 +139,8 @@ func (m Route) serve(w http.ResponseWriter, r *http.Request, from netip.Addr) {
 	m.Serve(w, r, from)
 }
 
-// upgrades reports whether r asks for a WebSocket. Some proxies put a Connection: upgrade into every
-// request, so that says nothing.
+// upgrades reports whether r asks for a WebSocket. Some proxies put a Connection: upgrade into every request, so that
+// header alone tells nothing.
 func upgrades(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }

@@ -59,7 +59,7 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// Follower hands requests through to the leader. Make one with Follow, and run it once.
+// Follower passes requests on to the leader. Make one with Follow, and run it once.
 type Follower struct {
 	o      Options
 	leader atomic.Pointer[target] // nil: there is none
@@ -82,7 +82,7 @@ func Follow(o Options) *Follower {
 type target struct {
 	Leader
 	url    *url.URL
-	proved bool   // it answered with the key; look's own
+	proved bool   // it answered with the key; only look uses this
 	run    string // what its /healthz says; set before it is published
 	proxy  *httputil.ReverseProxy
 	admin  *httputil.ReverseProxy
@@ -161,7 +161,7 @@ type unable struct {
 	said  bool
 }
 
-// say notes why nothing is handed through. The log says it once.
+// say notes why no request can be passed on. The log gets it once.
 func (f *Follower) say(err error) {
 	f.why.Store(err.Error())
 	f.unable.Lock()
@@ -175,7 +175,7 @@ func (f *Follower) say(err error) {
 	}
 }
 
-// able ends that.
+// able notes that requests can be passed on again.
 func (f *Follower) able() {
 	f.why.Store("")
 	f.unable.Lock()
@@ -313,7 +313,7 @@ func (f *Follower) Handler(d Door) http.Handler {
 		case d == Listener && r.URL.Path == "/healthz":
 			health := map[string]any{"ok": true}
 			if t != nil && t.run != "" {
-				health["run"] = t.run // whom one reaches here
+				health["run"] = t.run // the run that this address reaches
 			}
 			routes.Answer(w, http.StatusOK, health)
 			return
@@ -329,7 +329,7 @@ func (f *Follower) Handler(d Door) http.Handler {
 	})
 }
 
-// Command serves what user asks at the admin socket of a node that does not lead.
+// Command serves the requests of user at the admin socket of a node that does not lead.
 func (f *Follower) Command(user string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t := f.leader.Load()
@@ -366,7 +366,7 @@ func (f *Follower) hand(w http.ResponseWriter, r *http.Request, t *target, p *ht
 	}
 }
 
-// enter counts a request in, unless nobody waits for it any more.
+// enter counts a request, unless nobody waits for it any more.
 func (f *Follower) enter() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

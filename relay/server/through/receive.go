@@ -12,7 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 )
 
-// Receiver is the leader's end.
+// Receiver is the leader's end: it serves the requests that followers pass on.
 type Receiver struct {
 	Key   Key
 	Bound []string // further headers that say who calls
@@ -23,10 +23,10 @@ type Receiver struct {
 	Now   func() time.Time // nil: time.Now
 
 	mu   sync.Mutex // guards said
-	said time.Time  // when a clock was logged last
+	said time.Time  // when a wrong clock was logged last
 }
 
-// Front is own, the handler of the listener, behind a look for what other nodes hand through.
+// Front returns the handler of the listener: it serves the requests that other nodes pass on, and leaves others to own.
 func (d *Receiver) Front(own http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		said := r.Header.Get(claimHeader)
@@ -69,7 +69,7 @@ func (d *Receiver) refuse(w http.ResponseWriter, err error) {
 	unavailable(w, err.Error())
 }
 
-// pass serves r at its door, as its caller's.
+// pass serves r at its door, as a request of its caller.
 func (d *Receiver) pass(w http.ResponseWriter, r *http.Request, c Claim, own http.Handler) {
 	if c.Door == Admin {
 		limits.Verified(r.Context())

@@ -6,7 +6,7 @@
 //
 //  1. Only a node can say on whose behalf a request comes: it signs that, with a time, and the signature covers the
 //     method, the path, the host, the node, the caller and the headers by which proxies name callers.
-//  2. A request goes over one hop at most: who gets a signed one and does not lead answers 503.
+//  2. A request goes over one hop at most: a node that gets a signed request and does not lead answers 503.
 //  3. Without a reachable leader a follower answers 503, soon, and nothing else: only the leader may declare a
 //     credential dead.
 //  4. The operator's requests go to a leader over https, or on this machine, and nowhere else: answers contain secrets.
@@ -34,7 +34,7 @@ type Door string
 // The doors.
 const (
 	Listener Door = "listen" // for gateways, networks and programs
-	Pages    Door = "web"    // what browsers reach
+	Pages    Door = "web"    // for browsers
 	Admin    Door = "admin"  // for the operator's commands
 )
 
@@ -56,17 +56,17 @@ const (
 	claimHeader = "Hermes-Connector-Through"
 	// leadsHeader proves to the asker that the leader has the same key.
 	leadsHeader = "Hermes-Connector-Leads"
-	// verifiedHeader says that the caller has proved to be somebody.
+	// verifiedHeader says that the leader has verified a credential of the caller.
 	verifiedHeader = "Hermes-Connector-Verified"
 )
 
 // forwarded are the headers by which proxies name callers.
 var forwarded = []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}
 
-// errForeign: no node of this cluster said that of this request.
+// errForeign: no node of this cluster signed this request.
 var errForeign = errors.New("not signed by a node of this cluster")
 
-// clockError: the request is signed, and too old or not of this time yet.
+// clockError: the request is signed, but its time is more than maxSkew before or after ours.
 type clockError struct {
 	node         string
 	theirs, ours time.Time
@@ -88,7 +88,7 @@ func message(claim string, method, uri, host string, h http.Header, bound []stri
 
 var encoding = base64.RawURLEncoding
 
-// sign returns the header that says c of a request.
+// sign returns the header with the claim c about a request, and its signature.
 func (k Key) sign(c Claim, method, uri, host string, h http.Header, bound []string) string {
 	raw, err := json.Marshal(c)
 	if err != nil {

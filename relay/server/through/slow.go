@@ -18,8 +18,8 @@ const stall = time.Minute
 type body struct {
 	io.ReadCloser
 	conn  *http.ResponseController
-	over  atomic.Bool // the request is over, and nobody wants the rest
-	whole atomic.Bool // everything was read
+	over  atomic.Bool // it was closed: nobody reads the rest through it
+	whole atomic.Bool // there is no more to read
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -28,7 +28,7 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	_ = b.conn.SetReadDeadline(time.Now().Add(stall))
 	n, err := b.ReadCloser.Read(p)
-	if err != nil { // afterwards it is only seen whether the caller hangs up
+	if err != nil { // from now on, reading only shows whether the caller hangs up
 		b.whole.Store(true)
 		_ = b.conn.SetReadDeadline(time.Time{})
 	}

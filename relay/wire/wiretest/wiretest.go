@@ -1,6 +1,6 @@
-// Package wiretest is one end of a relay socket, for tests: a gateway's, or a connector's that a gateway dials. It writes frames
-// and reads them one by one. What a gateway does of its own accord (it dials again, acknowledges, waits for results) is
-// cli/client; an end does only what its test says.
+// Package wiretest is one end of a relay socket, for tests: a gateway's, or a connector's that a gateway dials. It
+// writes frames and reads them one by one. Package cli/client does what a gateway does by itself (dial again,
+// acknowledge, wait for results); an end does only what its test tells it.
 package wiretest
 
 import (
@@ -14,18 +14,18 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
-// ErrUnreadable is in the error of what came and is no frame. Other errors say that the socket ended.
+// ErrUnreadable is wrapped by the error for a message that is not a frame. Other errors say that the socket ended.
 var ErrUnreadable = errors.New("what came is no frame")
 
 // End is one end of a socket. One goroutine at a time reads, any may write.
 type End struct {
 	*websocket.Conn
-	// Heard is told of every message before it is decoded; nil: nobody is. It is set before anything is read.
+	// Heard, if set, is called with every message before it is decoded. Set it before the first read.
 	Heard func(message []byte)
 
 	decode func(line []byte) (wire.Frame, error)
 	split  wire.Splitter
-	lines  [][]byte // read, and not decoded
+	lines  [][]byte // read, and not yet decoded
 }
 
 // Dial opens a socket as a gateway does. It says no hello.
@@ -37,7 +37,7 @@ func Dial(ctx context.Context, url string, o *websocket.DialOptions) (*End, erro
 	return Gateway(conn), nil
 }
 
-// Accept is the connector's end of a socket that a gateway opens.
+// Accept accepts a socket that a gateway opens, and returns the connector's end.
 func Accept(w http.ResponseWriter, r *http.Request) (*End, error) {
 	conn, err := websocket.Accept(w, r, nil)
 	if err != nil {
@@ -47,7 +47,7 @@ func Accept(w http.ResponseWriter, r *http.Request) (*End, error) {
 	return &End{Conn: conn, decode: wire.DecodeFromGateway}, nil
 }
 
-// Gateway is the gateway's end of a socket that is open.
+// Gateway returns the gateway's end of an open socket.
 func Gateway(conn *websocket.Conn) *End {
 	conn.SetReadLimit(wire.MaxFrame)
 	return &End{Conn: conn, decode: wire.DecodeFromConnector}
@@ -62,7 +62,7 @@ func (e *End) Send(ctx context.Context, f wire.Frame) error {
 	return e.Write(ctx, websocket.MessageText, line)
 }
 
-// Next is the next frame, or why there is none.
+// Next returns the next frame, or the error why there is none.
 func (e *End) Next(ctx context.Context) (wire.Frame, error) {
 	for len(e.lines) == 0 {
 		_, message, err := e.Read(ctx)
@@ -85,7 +85,7 @@ func (e *End) Next(ctx context.Context) (wire.Frame, error) {
 	return f, nil
 }
 
-// Each gives every frame to take, until take returns an error or the socket ends. It returns that error.
+// Each calls take for every frame, until take returns an error or the socket ends. It returns that error.
 func (e *End) Each(ctx context.Context, take func(wire.Frame) error) error {
 	for {
 		f, err := e.Next(ctx)

@@ -58,7 +58,7 @@ func Open(t testing.TB, buckets ...string) *DB {
 	return db
 }
 
-// Commit makes a commit that is about nothing else, for what waits to ride with.
+// Commit makes a commit without other changes, so that waiting notes are stored with it.
 func (db *DB) Commit(t testing.TB) {
 	t.Helper()
 	db.Put(t, boltfile.MetaBucket, []byte("commit"), db.File.Committed())
