@@ -67,8 +67,8 @@ type FileFacts struct {
 	Format Format `json:"format,omitempty"`
 	Mime   string `json:"mime,omitempty"`
 	Ext    string `json:"ext,omitempty"` // with its dot: ".ogg", never ".oga"; empty: not known
-	// Kind is TypePhoto (JPEG, PNG, GIF and WebP only), TypeVideo, TypeAudio or TypeDocument. That audio is a voice
-	// note, or a picture a sticker, no bytes say.
+	// Kind is TypePhoto (JPEG, PNG, GIF and WebP only), TypeVideo, TypeAudio or TypeDocument. The bytes do
+	// not tell whether audio is a voice note, or a picture a sticker.
 	Kind MessageType `json:"kind,omitempty"`
 	Size int64       `json:"size,omitempty"` // in bytes
 	// Duration is how long Ogg Opus plays; 0: not known.
@@ -87,7 +87,7 @@ type Held struct {
 	Facts FileFacts // set if it is held
 }
 
-// File is a file at hand, to be sent.
+// File is an open file that is to be sent.
 type File struct {
 	FileFacts
 	Content io.ReaderAt // good until the action is done

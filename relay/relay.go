@@ -3,6 +3,6 @@
 // imports nothing but the standard library, performs no I/O and starts nothing.
 //
 // It is not the wire format (relay/wire spells that). The json tags in this package are the
-// form in which events rest in the delivery buffers: a compatibility promise to our own
+// form in which events are stored in the delivery buffers: a compatibility promise to our own
 // database, and to nobody else.
 package relay

@@ -64,7 +64,7 @@ type AcceptOutcome struct {
 	Items []ItemOutcome // as Accept.Items
 	// Overflowed counts the entries moved to the dead letters because a buffer was full; nil if there were none.
 	Overflowed map[relay.InstanceID]int
-	// Lost are the capabilities that had to go because their instances had too many.
+	// Lost are the capabilities that were dropped because their instances had too many.
 	Lost []capability.Record
 }
 

@@ -58,8 +58,8 @@ func (c *cursors) get(k []byte) (cursor []byte, ok bool) {
 	return bytes.Clone(cursor), ok
 }
 
-// after notes what became of the cursors in a transaction that moved some: with taken all are on disk,
-// else these wait, too. The first to wait starts the minute, after which remind is called.
+// after updates the cursors after a transaction that moved some: with taken all are on disk, otherwise these wait, too.
+// The first one that waits starts the minute after which remind is called.
 func (c *cursors) after(taken bool, moved map[string][]byte, remind func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,7 +18,7 @@ var (
 	ErrHeld = errors.New("another instance holds it")
 	// ErrForeign: it belongs to another tenant, or was made out to another gateway or instance.
 	ErrForeign = errors.New("made out to someone else")
-	// ErrTooMany: the tenant has as many instances as may make themselves.
+	// ErrTooMany: the tenant has so many instances that no gateway may add one by provisioning itself.
 	ErrTooMany = errors.New("the tenant has too many instances")
 	// ErrReserved: a route of another tenant covers the place.
 	ErrReserved = errors.New("reserved by another tenant")
@@ -32,7 +32,7 @@ var (
 
 // What callers test for of the file's trouble.
 var (
-	// ErrFull: the file may not grow any more. What only deletes or rewrites still works.
+	// ErrFull: the file may not grow any more. Writes that only delete or rewrite still work.
 	ErrFull = boltfile.ErrFull
 	// ErrNoSpace: the disk is full. Nothing is stored until there is space on it again; that is
 	// noticed without help.

@@ -13,8 +13,8 @@ const bucketTold = "told" // "findings" -> Told
 // Told is what the operator was told about findings, so that a restart tells them nothing twice, and tells them what
 // has ended.
 type Told struct {
-	Standing []ToldFinding `json:"standing"`       // told, and not told to be over
-	Sent     []time.Time   `json:"sent,omitempty"` // when messages went, the newest last
+	Standing []ToldFinding `json:"standing"`       // told to the operator as open, and not yet as over
+	Sent     []time.Time   `json:"sent,omitempty"` // when messages were sent, the newest last
 }
 
 // ToldFinding is a finding that the operator was told of.

@@ -59,7 +59,7 @@ func (db *DB) change(ctx context.Context, row *audit.Entry, what string, fn func
 // audited runs fn, and stores row unless it is nil or fn changes nothing.
 func (t *tx) audited(row *audit.Entry, fn func(*tx) error) (left *audit.Entry, err error) {
 	if t.row = nil; row != nil {
-		own := *row // it may be asked for again
+		own := *row // the op may run again
 		t.row = &own
 	}
 	before := t.Changes

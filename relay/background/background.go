@@ -92,7 +92,7 @@ func (q *Queue) Put(e Task) {
 	q.changedLocked()
 }
 
-// over ends one that was taken, or one of its tries.
+// over notes the end of a task, or of an earlier try of it, which was queued again.
 func (q *Queue) over() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -176,7 +176,7 @@ func (q *Queue) try(ctx context.Context, e Task) {
 }
 
 // Farewell waits until every task is done, at most five seconds, or until hurry ends. It is called while
-// Run runs, when nobody puts any more. Placeholders that nobody has answered stay: the next process answers.
+// Run runs, when nobody calls Put any more. Placeholders that nobody has answered stay: the next process answers.
 func (q *Queue) Farewell(hurry context.Context) {
 	ctx, cancel := context.WithTimeout(hurry, farewellWithin)
 	defer cancel()

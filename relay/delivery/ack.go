@@ -19,11 +19,11 @@ func (p *Pump) Ack(ctx context.Context, id relay.BufferID) (counted bool, err er
 	if err := l.until(ctx, func() bool {
 		i := p.flight.index(id)
 		if i >= 0 && !p.flight.entries[i].queued {
-			// A guess, or its push is about to return, or it goes out a second time.
+			// Either the id is a guess, or push is about to return, or the entry is being pushed a second time.
 			p.flight.entries[i].acked = p.flight.entries[i].acked || p.flight.entries[i].again
 			return false
 		}
-		// In the same breath, or a Resume could send it out again in between.
+		// Under the same lock, because otherwise a Resume could push it again in between.
 		ids, parts = p.takeLocked(i)
 		return true
 	}); err != nil || len(ids) == 0 {

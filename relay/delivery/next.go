@@ -97,7 +97,7 @@ func (p *Pump) next(ctx context.Context, t task) (err error) {
 	return p.poisoned(ctx, e, err)
 }
 
-// poisoned buries an entry that cannot be pushed. Several come one by one.
+// poisoned buries an entry that cannot be pushed. Joined entries are not buried: they are pushed one by one.
 func (p *Pump) poisoned(ctx context.Context, e *load, why error) error {
 	l, id := p.lane, e.Buffer
 	l.mu.Lock()

@@ -111,7 +111,7 @@ func (p *Places) Enter(ctx context.Context, o Owner, within time.Duration) (_ co
 	}
 }
 
-// queue takes a place, or has l wait for one. It reports false when too many of its instance wait already.
+// queue takes a place, or makes l wait for one. It reports false when too many of its instance wait already.
 func (p *Places) queue(l *Place) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,7 +199,7 @@ func (l *Place) Leave() {
 	}
 }
 
-// Moved says that so many bytes more went the place's way.
+// Moved says that the transfer in this place has moved n more bytes.
 func (l *Place) Moved(n int) {
 	l.places.mu.Lock()
 	defer l.places.mu.Unlock()

@@ -21,7 +21,7 @@ type ActFacts struct {
 	JustificationStands bool
 	// PersonSees: that person sees the chat now, by the platform's word.
 	PersonSees bool
-	// Unsaid: the platform did not say, so PersonSees is false. It decides nothing, but whether asking again makes sense.
+	// Unsaid: the platform did not say, so PersonSees is false. It only decides whether asking again makes sense.
 	Unsaid bool
 	// Now is the time of the question.
 	Now time.Time

@@ -63,8 +63,8 @@ type Answer struct {
 	At      time.Time       `json:"at"`                  // when it was sent, or was to be
 	Op      relay.Op        `json:"op"`                  // as the gateway asked for it
 	Message relay.MessageID `json:"messageId,omitempty"` // the network's id; while it waits, the gateway's
-	State   string          `json:"state"`               // sent, maybe sent, not sent, queued, or dropped after it was
-	Why     string          `json:"why,omitempty"`       // one word: it is not sent
+	State   string          `json:"state"`               // sent, maybe sent, not sent, queued, or dropped from the queue
+	Why     string          `json:"why,omitempty"`       // why it is not sent, in one word
 	// QueuedAt is since when the answer waited for its network; zero: it did not wait.
 	QueuedAt time.Time `json:"queuedAt,omitzero"`
 }

@@ -60,8 +60,8 @@ func (s *chats) Claim(ctx context.Context, by audit.Actor, c Scope) (Grant, erro
 	return out, err
 }
 
-// refuseHeld returns the refusal to grant a chat that another instance holds as a whole or in part. It names the holder and the
-// operation that releases the chat, so only the operator may read it: a gateway is not told about others.
+// refuseHeld returns the refusal to grant a chat that another instance holds as a whole or in part. It names the holder
+// and the operation that releases the chat, so only the operator may read it: a gateway is not told about others.
 func (s *chats) refuseHeld(ctx context.Context, wanted store.Grant) error {
 	all, err := s.db.Grants(ctx, store.GrantFilter{Platform: wanted.Platform})
 	if err != nil {

@@ -49,7 +49,7 @@ func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	early, err := rw.Reader.Peek(rw.Reader.Buffered()) // frames that came on the heels of the request
+	early, err := rw.Reader.Peek(rw.Reader.Buffered()) // frames that arrived together with the request
 	if err != nil {
 		return nil, nil, err
 	}

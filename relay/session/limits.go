@@ -8,7 +8,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/count"
 )
 
-// What a gateway may send: a gateway gone mad must not cost its neighbours anything, and a healthy one must never
+// What a gateway may send: a gateway that runs wild must not cost its neighbours anything, and a healthy one must never
 // notice that there are limits. There is one budget, in bytes: everything that comes over the socket costs its size,
 // and a frame costs more according to the work that it causes. A gateway that overdraws it is closed with 1008 and a
 // reason, and dials again; the owner of the sessions makes sure that it gains nothing by this. An acknowledgement of an

@@ -39,8 +39,8 @@ type run struct {
 
 // start begins all that does not wait for the gateway.
 func (s *Session) start(ctx, hurry context.Context) *run {
-	// live ends when the session begins to end: the pump's. socket ends after the drain: the
-	// reader's. hurry ends when actions are out of time: theirs.
+	// live ends when the session begins to end; it is for the pump. socket ends after the drain; it is for the reader.
+	// hurry ends when actions are out of time; it is for them.
 	live, end := context.WithCancelCause(ctx) // at once with ctx: a takeover behind that is not the cause
 	never := context.WithoutCancel(ctx)
 	socket, gone := context.WithCancelCause(never)

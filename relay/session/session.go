@@ -109,7 +109,7 @@ type Session struct {
 	// ended is closed once cause is set.
 	ended chan struct{}
 
-	owned sync.WaitGroup // what Run waits for, besides the actions
+	owned sync.WaitGroup // the goroutines and timers for which Run waits, besides the actions
 
 	mu    sync.Mutex // guards the fields below
 	cause error      // why the session ends; nil before that, and if Run's context ended it

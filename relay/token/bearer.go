@@ -36,8 +36,8 @@ func Mint(g relay.GatewayID, secret relay.Secret, exp time.Time) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(signed + ":" + hex.EncodeToString(sum(secret, signed))))
 }
 
-// parse takes a bearer apart. It accepts padding, and a gateway id with colons in it; every other
-// liberty is refused, so that a claim has one spelling.
+// parse reads the parts of a bearer. It accepts padding, and a gateway id with colons in it; it refuses every other
+// deviation, so that a claim has one spelling.
 func parse(bearer string) (claim, bool) {
 	// The decoder would skip line breaks.
 	if len(bearer) > maxBearer || strings.ContainsAny(bearer, "\r\n") {

@@ -10,7 +10,7 @@
 //  2. Expired is said only to someone who proved to hold a live secret.
 //  3. Trouble with the store or the vault is an error, never the verdict Unauthorized.
 //  4. A gateway has at most two live secrets, and rotating never takes away the one in use.
-//  5. Of bearers that do not count only that they came is remembered, in memory, and only of gateways that exist.
+//  5. About refused bearers nothing is remembered except that they came: in memory, and only for gateways that exist.
 package token
 
 import (

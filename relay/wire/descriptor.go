@@ -31,7 +31,7 @@ type descriptorJSON struct {
 	SupportsBlockFormatting      bool             `json:"supports_block_formatting"`
 }
 
-// descriptorFrame is a Descriptor as it travels.
+// descriptorFrame is the form in which a Descriptor is sent.
 type descriptorFrame struct {
 	bare
 	Descriptor struct {

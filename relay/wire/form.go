@@ -89,7 +89,7 @@ func (f *form) options() (out []relay.PromptOption) {
 	for raw := range f.list("options") {
 		o, _ := parseObject(raw)
 		id := o.id("id")
-		// A button has to say something.
+		// A button must have a label.
 		out = append(out, relay.PromptOption{ID: id, Label: cmp.Or(o.words("label"), id), Style: o.words("style")})
 	}
 	return out

@@ -31,7 +31,7 @@ type sourceJSON struct {
 	AutoThreadInitialName string          `json:"auto_thread_initial_name,omitempty"`
 }
 
-// encodeSource writes the defaults a gateway would assume, so that every age assumes the same.
+// encodeSource writes the defaults that a gateway would assume, so that gateways of all versions have the same ones.
 func encodeSource(s relay.Source) sourceJSON {
 	return sourceJSON{
 		Platform: cmp.Or(s.Platform, relay.RelayPlatform), ChatID: s.ChatID, ChatType: cmp.Or(s.ChatType, relay.ChatDM),

@@ -206,7 +206,7 @@ func Encode(f Frame) ([]byte, error) {
 	return line, nil
 }
 
-// bare begins every frame, and is all of some.
+// bare is the beginning of every frame; some frames have nothing else.
 type bare struct {
 	Type string `json:"type"`
 }

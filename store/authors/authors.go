@@ -96,7 +96,7 @@ func (l *Log) By(ctx context.Context, c relay.Chat, m relay.MessageID) (i relay.
 	return l.by(ctx, key(c, m))
 }
 
-// ReactionBy is By of a reaction.
+// ReactionBy is By for a reaction.
 func (l *Log) ReactionBy(ctx context.Context, r relay.Reaction) (i relay.InstanceID, ok bool, err error) {
 	return l.by(ctx, reactionKey(r))
 }

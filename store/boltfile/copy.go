@@ -28,7 +28,7 @@ func (f *File) Copy(ctx context.Context, w io.Writer, at func(commit uint64, pla
 			return err
 		}
 		n, err = t.WriteTo(u)
-		return cmp.Or(u.err, err) // bbolt hands on the text of some
+		return cmp.Or(u.err, err) // bbolt passes on only the text of some errors
 	})
 	return n, err
 }

@@ -7,7 +7,7 @@ import (
 	"hash/crc32"
 )
 
-// Every value rests in an envelope, so that a flipped bit is noticed when it is read:
+// Every value is stored in an envelope, so that a flipped bit is noticed when it is read:
 //
 //	1 byte   version of the envelope
 //	4 bytes  CRC-32C over the key and the payload, big endian

@@ -4,7 +4,7 @@ import "errors"
 
 // What callers test for.
 var (
-	// ErrFull: the file may not grow any more. What only deletes or rewrites still works.
+	// ErrFull: the file may not grow any more. Writes that only delete or rewrite still work.
 	ErrFull = errors.New("the database has reached its maximum size")
 	// ErrNoSpace: the disk is full. Nothing is stored until the disk has space again, which the
 	// file notices by itself.

@@ -7,8 +7,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// A log may forget: an engine that was copied late takes over, and its newest entries are gone. So a file remembers which
-// leader's terms it went through. Numbers alone would not tell two stories apart, and a file keeps no entries.
+// A log may forget: when an engine takes over that was copied late, the newest entries are gone. So a file remembers
+// the terms of the leaders through which it came. Numbers alone would not distinguish two histories, and a file keeps
+// no entries.
 const (
 	termsKey = "terms"
 	termSize = 3*8 + 1
@@ -19,7 +20,7 @@ const (
 type Term struct {
 	Term   uint64
 	First  uint64 // the number of its first entry
-	After  uint64 // where the file stood before that: further than the number before it where the log had lost some
+	After  uint64 // the entry that the file was at before that: First-1, or less if the log already had later entries
 	Forced bool   // it began with another file, which the operator put there
 }
 

@@ -216,9 +216,9 @@ func changes(b []byte, each func(change) error) error {
 
 // Entry is an entry of a log, read.
 type Entry struct {
-	Place   Place // where a file is that has it
+	Place   Place // of a file that ends with this entry
 	Schema  uint32
-	Base    bool // the file before it does not matter
+	Base    bool // it is the whole file: the content before it does not matter
 	changes []byte
 }
 
@@ -236,7 +236,7 @@ func ParseEntry(b []byte) (e Entry, err error) {
 	}, nil
 }
 
-// Follows reports whether e was made of a file at p.
+// Follows reports whether e was made as the next entry of a file at p.
 func (e Entry) Follows(p Place) bool {
 	return e.Place.N == p.N+1 && p.next(e.Place.Term, e.changes, Digest{}).Chain == e.Place.Chain
 }
@@ -296,7 +296,7 @@ type Follower struct {
 	schema uint32
 }
 
-// Follow opens the file at path, or makes it. ErrDamaged: only a new one can take its place.
+// Follow opens the file at path, or makes it. ErrDamaged: it cannot be used, and must be made anew.
 func Follow(path string, o Options) (*Follower, error) {
 	var got Found
 	if files.Exists(path) {

@@ -27,10 +27,10 @@ func Edit(x *bolt.Tx) *Writer { return &Writer{Tx: x} }
 type change struct {
 	bucket string // made when it is missing
 	key    []byte // nil: of the bucket itself
-	value  []byte // nil: key goes, or without a key the bucket with all that is in it
+	value  []byte // nil: key is deleted or, without a key, the bucket with everything in it
 	append bool   // in key order: pages are filled to the brim
 	number uint64 // not 0: the bucket's running number; with neither key nor value
-	made   bool   // of the bucket itself: it is there; only in a log
+	made   bool   // the bucket itself is made; only in a log
 }
 
 // PutSealed stores an envelope under k.

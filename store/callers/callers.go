@@ -39,7 +39,7 @@ const byMAC = "mac"
 // Caller is a program that the operator let in.
 type Caller struct {
 	Name string `json:"name"`
-	// ID is random: another caller under a former one's name meets nothing that was the former one's.
+	// ID is random, so that a new caller with the name of a former one finds nothing that belonged to the former one.
 	ID string `json:"id"`
 	// Token is the HMAC of its bearer token.
 	Token []byte `json:"token"`
@@ -50,7 +50,7 @@ type Caller struct {
 	CreatedAt time.Time `json:"created"`
 }
 
-// Agent is an agent that a caller was let reach. Whether it may is the binding's to say.
+// Agent is an agent that the operator let a caller reach. The binding decides whether it may.
 type Agent struct {
 	Instance relay.InstanceID `json:"instance"`
 	// Wake is the HMAC of the key that wakes the agent and is good for nothing else.

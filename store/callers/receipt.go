@@ -25,7 +25,7 @@ const (
 // MaxScheduled is how many scheduled messages a caller may have.
 const MaxScheduled = 1000
 
-// ErrTooMany: as many as there may be are there.
+// ErrTooMany: there are already as many as are allowed.
 var ErrTooMany = errors.New("there are too many")
 
 func receiptKey(caller string, ev relay.EventID) []byte { return table.Key(caller, string(ev)) }

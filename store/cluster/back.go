@@ -110,7 +110,7 @@ func (n *Node) mostKept(ctx context.Context, shard string, at, top uint64) error
 	case len(a.cells) == 0:
 		delete(n.waits, shard)
 		return nil
-	case !waits, time.Since(until) > time.Minute: // that was another time
+	case !waits, time.Since(until) > time.Minute: // the noted wait was for an earlier loss
 		n.waits[shard] = time.Now().Add(patience * n.o.Lease)
 	case time.Now().After(until):
 		return nil

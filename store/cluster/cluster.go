@@ -64,19 +64,19 @@ type Node struct {
 	o    Options
 	now  func() time.Duration // boottime
 	run  string
-	beat *engine // the lease's
-	logs *pool   // Append's
-	file *pool   // of Files
+	beat *engine // for the lease
+	logs *pool   // for Append
+	file *pool   // for Files
 	look *engine // for everything else
 
-	until   atomic.Int64 // by now: the node has ended then; 0: it has no lease
+	until   atomic.Int64 // on the clock of now: when the lease counts as over; 0: it has no lease
 	leading atomic.Int32 // how many shards it leads, or is about to
 
 	report report
 
 	mu     sync.Mutex           // guards the fields below
 	copies map[string]*warmCopy // by shard
-	waits  map[string]time.Time // by shard: until then for a node that has more; see back.go
+	waits  map[string]time.Time // by shard: until when this node waits for one that has more; see back.go
 
 	leaders  map[string]leader // by shard
 	lookedAt time.Duration     // on the clock of now

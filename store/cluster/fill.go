@@ -124,7 +124,7 @@ func (n *Node) advance(ctx context.Context, name string, f *boltfile.Follower, t
 	return nil
 }
 
-// errElsewhere: the log went on without something that the file has.
+// errElsewhere: the log continued without an entry that the file has.
 var errElsewhere = errors.New(string(elsewhere))
 
 // hasAll returns errElsewhere if there is a base among entries that lacks an entry of f.
@@ -199,7 +199,7 @@ func (n *Node) makeAnew(ctx context.Context, of Shard, s shard, had boltfile.His
 		return nil, fmt.Errorf("snapshots: %w", err)
 	}
 	var all error
-	for _, row := range append(a.cells, [][]byte{[]byte("0"), []byte("0")}) { // 0: of the log alone
+	for _, row := range append(a.cells, [][]byte{[]byte("0"), []byte("0")}) { // 0: from the log alone
 		id, err1 := number(row[0])
 		parts, err2 := number(row[1])
 		if err := errors.Join(err1, err2); err != nil {
@@ -272,7 +272,7 @@ func (n *Node) makeOf(ctx context.Context, of Shard, s shard, id, parts uint64, 
 	return f, err
 }
 
-// snapshot reads one that has that many parts. ErrDamaged: one is missing.
+// snapshot returns a reader of the snapshot id, which has that many parts. ErrDamaged: a part is missing.
 func (n *Node) snapshot(ctx context.Context, name string, id, parts uint64) io.Reader {
 	return &partReader{from: func(sql string, args ...any) (answer, error) { return n.look.exec(ctx, sql, args...) },
 		shard: name, kind: kindSnap, id: id, parts: parts, missing: boltfile.ErrDamaged}

@@ -20,7 +20,7 @@ const (
 // must not exist yet, as the newest entry left it. It waits until the former leader has stopped serving. The file that
 // is then opened with the lead's log becomes the shard's database. what is a word for the operator, such as restore.
 func (n *Node) Force(ctx context.Context, s Shard, what string) (l *Lead, err error) {
-	for !n.Alive() { // Run has its word about why
+	for !n.Alive() { // Run reports why
 		if err := sleep(ctx, 100*time.Millisecond); err != nil {
 			return nil, err
 		}

@@ -52,7 +52,7 @@ type Lead struct {
 	shard string
 	term  uint64
 	top   uint64          // the log's newest entry
-	never context.Context // ends; Append's
+	never context.Context // for Append; it never ends
 
 	schema uint32 // of the records
 	forced bool   // see boltfile.Log

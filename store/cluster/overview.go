@@ -59,7 +59,7 @@ const (
 	(extract(epoch FROM since) * 1000000)::bigint::text, why, top::text, schema::text FROM hermes_connector.shard ORDER BY shard.shard`
 )
 
-// Overview looks at the engine; n need not run.
+// Overview reads the state of the engine, the nodes and the shards; n need not run.
 func (n *Node) Overview(ctx context.Context) (o Overview, err error) {
 	before := time.Now()
 	a, err := n.look.exec(ctx, engineSQL)

@@ -60,7 +60,7 @@ func starts(t *testing.T, dsn, name, dir string) *process {
 	return startsFor(t, testLease, dsn, name, dir)
 }
 
-// joins is starts with a folder of its own.
+// joins calls starts with a new folder.
 func joins(t *testing.T, pg *postgres.Server, name string) *process {
 	t.Helper()
 	return starts(t, pg.DSN(pg.Port), name, t.TempDir())

@@ -24,7 +24,7 @@ const (
 // Shard is a shard that the nodes share. All fields must be set.
 type Shard struct {
 	Name   string
-	Weight float64 // above 0: its part of what nodes have to do, beside the other shards'
+	Weight float64 // above 0: how much work it is for its leader, relative to the other shards
 	Path   string  // of its file at this node
 	File   boltfile.Options
 	// Opens returns why this node cannot open the shard's vault, and so does not lead it; see Lead.KeepVault.
@@ -80,7 +80,7 @@ func (n *Node) Lead(ctx context.Context, shards []Shard) error {
 		held: make(map[string]*held), rests: make(map[string]time.Time), freeSince: make(map[string]time.Time), said: make(map[string]string),
 	}
 	for {
-		if n.Alive() { // else Run has a word about it
+		if n.Alive() { // otherwise Run reports it
 			if err := ls.look(ctx); err != nil && ctx.Err() == nil {
 				ls.say("", ls.n.o.Log.Warn, "who leads cannot be seen", "err", err)
 			}

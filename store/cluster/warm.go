@@ -136,7 +136,7 @@ func (n *Node) fill(ctx context.Context, of Shard, s shard) (at uint64, err erro
 			return c.file.At().N, nil
 		}
 		if there {
-			had, _ = boltfile.HistoryAt(of.Path, of.File) // whatever is wrong with it, its start says
+			had, _ = boltfile.HistoryAt(of.Path, of.File) // if something is wrong with it, its start reports that
 		}
 		return had.N, nil
 	}

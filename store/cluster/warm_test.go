@@ -157,8 +157,8 @@ func TestADamagedSnapshot(t *testing.T) {
 	}
 }
 
-// TestSnapshotsGoByTheirNumbers: of two snapshots the one with the greater number is the newest, and one that has no number yet,
-// because its leader died, is passed over.
+// TestSnapshotsGoByTheirNumbers checks that the snapshot with the greatest number is the newest, and that a snapshot which
+// got no number, because its leader died, is ignored.
 func TestSnapshotsGoByTheirNumbers(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)

@@ -58,7 +58,7 @@ func (ms *Marks) Load(t *bolt.Tx) {
 	}
 }
 
-// Forget makes the file be asked from now on.
+// Forget drops the remembered marks: from now on the file is asked.
 func (ms *Marks) Forget() {
 	ms.known.mu.Lock()
 	defer ms.known.mu.Unlock()

@@ -33,7 +33,7 @@ const (
 const (
 	// MaxNewest is how many marks the record of the newest holds.
 	MaxNewest = 32
-	// Days is how many whole days a Mark outlives its own.
+	// Days is for how many whole days after its own day a Mark is kept.
 	Days        = 3
 	recordMarks = 120 // in a record of a run
 	runFan      = 4   // how many runs of one level become one of the next

@@ -221,7 +221,7 @@ func (r *Records) Said(s Said) {
 	r.boundLocked()
 }
 
-// boundLocked forgets the oldest that wait if they are too many: the disk takes nothing. mu must be held.
+// boundLocked forgets the oldest waiting notes if there are too many, as when the disk takes nothing. mu must be held.
 func (r *Records) boundLocked() {
 	if more := len(r.waiting) - maxWaiting; more > 0 {
 		r.waiting = slices.Delete(r.waiting, 0, more)

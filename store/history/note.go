@@ -118,7 +118,7 @@ type encoder struct {
 	words   []string // as a decoder has them
 }
 
-// resume goes on with the record under k. One that is missing or damaged is begun anew.
+// resume continues the record under k. If it is missing or damaged, it begins a new one.
 func resume(k, value []byte) encoder {
 	var d decoder
 	if d.read(k, value) != nil || len(d.notes) == 0 {

@@ -37,10 +37,11 @@ const (
 	maxSent = 1000
 )
 
-// IDPrefix begins the id that a gateway knows an answer by. No network's ids begin so, and nobody takes it for a number.
+// IDPrefix is the beginning of the id by which a gateway knows an answer. No network's ids begin like that, and nobody
+// takes it for a number.
 const IDPrefix = "q:"
 
-// ErrTooMany means that as many of the instance's answers wait as may.
+// ErrTooMany means that as many of the instance's answers wait as are allowed.
 var ErrTooMany = errors.New("too many answers wait")
 
 // IsID reports whether m is the id of an answer that waits, or once did.

@@ -65,7 +65,7 @@ type Press struct {
 // Open reports whether it may be answered at that time.
 func (r Record) Open(now time.Time) bool { return r.Answer == nil && now.Before(r.ExpiresAt) }
 
-// On reports whether the pressed message is the prompt's, if both are known.
+// On reports whether the pressed message is the prompt's. If either is not known, it reports true.
 func (r Record) On(m relay.MessageID) bool { return m == "" || r.Message == "" || r.Message == m }
 
 // Option returns the option with that id; ok is false if it was not offered.

@@ -5,7 +5,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Filler is the key of a filler. Key makes none that begins like that.
+// Filler is the key of a filler. Key never returns a key that begins like that.
 const Filler = "\x01filler"
 
 // Fill puts a filler into each bucket: a record that no reader sees. bbolt keeps a bucket of less than a quarter

@@ -62,7 +62,7 @@ func (l *Log) To(n uint64) *Log {
 	return &Log{entries: slices.Clone(l.entries[:n])}
 }
 
-// From gives the entries from number n on.
+// From returns the entries from number n on.
 func (l *Log) From(n uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		l.mu.Lock()

@@ -25,7 +25,7 @@ type DB struct {
 	Rides []func(*table.Writer) (stored func(), err error)
 }
 
-// Open makes one with these buckets and the index.
+// Open makes a database with these buckets and the index.
 func Open(t testing.TB, buckets ...string) *DB {
 	t.Helper()
 	db := &DB{Time: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)}
