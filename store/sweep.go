@@ -180,7 +180,8 @@ func chatsInUse(t *bolt.Tx) (talked, held map[string]bool) {
 	return talked, held
 }
 
-// files makes the records of files agree with the entries again, because nobody knows which files a damaged entry named.
+// files makes the records of files agree with the entries again, because nobody knows which files a damaged entry
+// named.
 func (s *sweep) files() error {
 	if of := media.Needing(s.t.Tx); len(of) > 0 {
 		return recountFiles(s.t.Writer, s.now, of...)

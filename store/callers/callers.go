@@ -94,7 +94,7 @@ func (c Caller) Index() (string, []byte, [][]byte) {
 	return Bucket, table.Key(c.Name), also
 }
 
-// Agent returns the caller's entry for an agent that it may reach; ok is false if it may not.
+// Agent returns the caller's entry for an agent; ok is false if the operator did not let the caller reach it.
 func (c Caller) Agent(i relay.InstanceID) (a Agent, ok bool) {
 	n := slices.IndexFunc(c.Agents, func(a Agent) bool { return a.Instance == i })
 	if n < 0 {

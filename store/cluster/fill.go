@@ -31,7 +31,7 @@ var errTrimmed = errors.New("the log no longer has what comes next: the file is 
 // allOfIt is want.Upto for everything there is.
 const allOfIt = 1 << 62
 
-// want names the entries that a shard's file lacks: those after At, up to one.
+// want names the entries that a shard's file lacks: those after At, up to Upto.
 type want struct {
 	Shard string `json:"shard"`
 	At    uint64 `json:"at"`
