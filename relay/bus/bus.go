@@ -1,6 +1,6 @@
 // Package bus carries small notes between the part of the connector that owns a platform's socket and the part that
-// owns a gateway's socket: "this lane grew", interrupts, revocations. It is the one seam where a second node will
-// plug in.
+// owns a gateway's socket: "this lane grew", interrupts, revocations. Both parts run on the node that leads a shard, so the
+// notes stay in its process.
 //
 // A note is a hint, never the only record of anything: the change that it announces is in the store already, and a
 // subscriber that misses one finds out at its next look.
