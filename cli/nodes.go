@@ -97,7 +97,8 @@ open. It changes nothing, and takes as long as reading all of it. Exits with 1 i
 	return group("cluster", "Say which machine of a cluster leads, and check what they share", move, drain, check)
 }
 
-// asNode calls do with access to the engine of cfg's shard, without joining as a node.
+// asNode calls do with a Node by which do can read and change what the engine of cfg's shard has. The Node is not run,
+// so this process does not appear among the nodes.
 func (a *app) asNode(ctx context.Context, cfg *config.Config, within time.Duration, do func(context.Context, *cluster.Node) error) error {
 	if !cfg.Cluster.On() {
 		return errors.New("this machine belongs to no cluster: see hermes-connector help cluster")
@@ -211,7 +212,7 @@ func nodesTable(w io.Writer, o cluster.Overview) {
 		glyph, state := "✓", "alive"
 		switch {
 		case n.Alive:
-		case strings.Contains(n.Name, "/"): // a command, which is a node for a while
+		case strings.Contains(n.Name, "/"): // a command like restore, which is a node of its own for a while
 			continue
 		default:
 			glyph, state = "!", "gone since "+finding.Clock(n.Until)
@@ -227,7 +228,7 @@ func nodesTable(w io.Writer, o cluster.Overview) {
 				behind += s.Top - min(s.Top, n.Places[s.Name])
 			}
 		}
-		copied := "" // it keeps no copy: that is filled when it leads
+		copied := "" // if it keeps no copy: then its file is filled when it begins to lead
 		if copies > 0 {
 			copied = strconv.FormatUint(behind, 10)
 		}

@@ -36,8 +36,8 @@ func (c *CommandNames) KnowCommands(list []string) {
 	c.more = names(list)
 }
 
-// Slashed replaces the first "!" of text by "/", and returns true, if a command's name follows, in any case, and then
-// the end or a blank. Any other text stays as it is.
+// Slashed returns text with "/" in place of the "!" at its beginning, and true, if the word right behind the "!" is a
+// command's name, in upper or lower case. Blanks before the "!" are left out. Any other text stays as it is.
 func (c *CommandNames) Slashed(text string) (string, bool) {
 	rest, ok := strings.CutPrefix(strings.TrimLeftFunc(text, unicode.IsSpace), "!")
 	if !ok {

@@ -67,7 +67,8 @@ func (k CodeKind) bucket() string {
 	return bucketCodes
 }
 
-// shared returns the mark that distinguishes codes of this kind from others in its bucket.
+// shared returns the mark, for Code.Web, of a kind whose codes are stored among the enrollment tokens: the kind itself.
+// It is empty for enrollment tokens, and for the kinds that have a bucket of their own.
 func (k CodeKind) shared() CodeKind {
 	if k == WebCode || k == WebSession {
 		return k
@@ -124,6 +125,7 @@ func replaceIdentity(w *table.Writer, c Code) error {
 // valid. ErrNotFound: there is none, or it was replaced or dropped. ErrExpired: a code of another kind has expired.
 func (cs *Codes) Get(ctx context.Context, k CodeKind, mac []byte) (c Code, err error) {
 	c, err = table.Get(ctx, cs.db.records, string(k)+" code", func(t *bolt.Tx) (Code, error) { return table.Found[Code](t, k.bucket(), mac) })
+	// judged: identity codes and the codes of the web pages. Whether the others are still valid, the caller decides.
 	switch judged := k == IdentityCode || k == k.shared(); {
 	case err == nil && c.Web != k.shared():
 		err = fmt.Errorf("%s code: %w", k, ErrNotFound)

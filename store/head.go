@@ -47,7 +47,7 @@ type deadHead struct {
 	Size   int        `json:"size"` // of the entry's stored record
 }
 
-// encodeEntry renders a head, followed by behind.
+// encodeEntry renders a head, followed by the bytes behind.
 func encodeEntry(h entryHead, behind []byte) ([]byte, error) {
 	first := byte(0)
 	var event []byte

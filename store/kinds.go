@@ -145,8 +145,8 @@ func cold() (out []string) {
 	return out
 }
 
-// room returns how many bytes of the root page are left if the bucket but is empty: bbolt splits a page that has more,
-// and the root stays split until the next start.
+// room returns how many bytes the records of one bucket, which but names, may have in the root page beside all other
+// buckets. If they have more, bbolt splits the root, and it stays split until the next start.
 func (t *tx) room(but string) int {
 	used := nodeHeader
 	for _, k := range kinds {

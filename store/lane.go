@@ -68,8 +68,9 @@ type lane struct {
 	i relay.InstanceID
 	laneRecord
 	touched bool // the record must be written
-	// Entries: those that were there, how many of them are known to have left from the front, which others have left,
-	// and which were added since. base is not changed.
+	// The entries: base are those that were there before the transaction, and is not changed; gone has the sequence
+	// numbers of those that have left base; first is how many at the front of base are known to be among these; added
+	// are those that were added since and have not left.
 	base  []slot
 	first int
 	gone  map[uint64]bool
@@ -81,7 +82,7 @@ func (t *tx) lane(i relay.InstanceID) (*lane, error) {
 	if l, ok := t.lanes[i]; ok {
 		return l, nil
 	}
-	if t.order == nil { // nobody uses the database
+	if t.order == nil { // in an Edit: no DB has read the order of the entries yet
 		o, err := orderOf(t.Tx)
 		if err != nil {
 			return nil, err
@@ -274,8 +275,8 @@ func (l *lane) take(b relay.BufferID) (bool, error) {
 	return false, nil
 }
 
-// receipt notes in the receipt of an entry, if it has one, that its gateway has acknowledged it. The entry is stored under k,
-// as read reads it.
+// receipt notes in the receipt of an entry, if it has one, that its gateway has acknowledged it. v is what is stored of
+// the entry under k, and read decodes that.
 func (l *lane) receipt(k, v []byte, read func(k, v []byte) (entryHead, []byte, error)) error {
 	if !ofProgram(v) {
 		return nil

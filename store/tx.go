@@ -18,7 +18,7 @@ import (
 // tx is a write transaction as the ops of one batch see it: a boltfile.Batch.
 type tx struct {
 	*table.Writer
-	db          *DB // nil when nobody uses the database yet
+	db          *DB // nil in an Edit
 	recents     *recents
 	order       *order                     // as of the commit before; nil before it is needed
 	arrival     uint64                     // of the newest entry

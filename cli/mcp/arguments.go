@@ -27,7 +27,7 @@ type param struct {
 	// min and max bound an integer, or how many bytes a text has.
 	min, max int64
 	choices  []string // nil: any text
-	fallback any      // of its kind; nil: the argument is optional
+	fallback any      // the value if the argument is left out; nil: none
 	needed   bool
 	help     string
 }

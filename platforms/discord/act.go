@@ -93,7 +93,7 @@ func (p *Bot) Delete(ctx context.Context, a relay.Delete) (relay.Result, error) 
 	if err != nil {
 		return relay.Result{}, err
 	}
-	t.Leave() // a deletion has no place in the chat's order: while it waits, others may write
+	t.Leave() // nothing has to come after a deletion: while it waits for Discord, others may write to the chat
 	err = p.call(ctx, t, request{method: http.MethodDelete, endpoint: discordgo.EndpointChannelMessage(string(a.Chat), string(a.Message)), again: true}, nil)
 	if err != nil && !answered(err, http.StatusNotFound) {
 		return relay.Result{}, explained(err)
@@ -126,7 +126,7 @@ func (p *Bot) React(ctx context.Context, a relay.React) (relay.Result, error) {
 	if err != nil {
 		return relay.Result{}, err
 	}
-	t.Leave() // a reaction has no place in the chat's order either
+	t.Leave() // nothing has to come after a reaction
 	if d := p.rest.OpensIn(ctx, r.method, r.endpoint); d > time.Until(until) {
 		return relay.Result{}, sender.Dropped(platforms.NotSent(d, nil))
 	}
@@ -190,7 +190,7 @@ func (p *Bot) Typing(ctx context.Context, a relay.Typing) (relay.Result, error) 
 }
 
 // ChatInfo implements platforms.ChatInformer. A guild's channel is a "channel" here, though it is a group in
-// events, as in the gateway's own adapter. A question has no place in the chat's order.
+// events, as in the gateway's own adapter. It asks without waiting for the chat's turn.
 func (p *Bot) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Result, error) {
 	if err := checkChat(a.Chat); err != nil {
 		return relay.Result{}, err

@@ -24,7 +24,7 @@ const (
 	maxDiscards = 32
 )
 
-// held is one event from HTTP, from its answer until it is stored or given up.
+// held is one event from HTTP, from when it is put into the feeder's queue until the feeder is done with it.
 type held struct {
 	item  item
 	until time.Time // from then on it is given up
@@ -39,7 +39,7 @@ type holding struct {
 	changed chan struct{} // capacity 1: one wake-up stands for any number of changes
 
 	mu      sync.Mutex // guards the fields below
-	queue   *queue     // nil: nobody would hand it in
+	queue   *queue     // the feeder's; nil: no feeder will store what is put there
 	all     []*held    // in the order in which they came
 	bytes   int
 	orphans []*interaction // interactions whose placeholders nobody will replace
@@ -82,7 +82,7 @@ func (h *holding) wakeLocked() {
 	}
 }
 
-// release lets go of the items that came over HTTP: they are stored, or never will be.
+// release lets go of those of the items that came over HTTP: they are stored, or never will be.
 func (h *holding) release(items []item) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

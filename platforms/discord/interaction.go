@@ -103,8 +103,8 @@ func (i *interaction) wanted() bool {
 // placeholder reports whether the acknowledgement is a message that says the bot is thinking. For a press it is not.
 func (i *interaction) placeholder() bool { return i.Kind != discordgo.InteractionMessageComponent }
 
-// fromInteraction returns the event in a wanted interaction at the spot, keyed like a message there, and the capability
-// to answer it.
+// fromInteraction returns the event in a wanted interaction at the spot, and the capability to answer it. The event's id
+// is made like that of a message: of the channel's id and the interaction's.
 func (n normaliser) fromInteraction(i *interaction, at spot) (*relay.Event, *platforms.Capability, error) {
 	ev := n.event(i.ID, at, author{i.User, i.nick})
 	ev.Traits.Addressed = true
@@ -266,7 +266,7 @@ func withoutToken(data []byte) []byte {
 		return nil
 	}
 	for key := range o {
-		if strings.EqualFold(key, "token") { // the decoder takes keys in any case
+		if strings.EqualFold(key, "token") { // the decoder takes keys in upper and lower case
 			delete(o, key)
 		}
 	}

@@ -98,7 +98,8 @@ func styleOf(style string) discordgo.ButtonStyle {
 	return discordgo.SecondaryButton
 }
 
-// Unprompt implements platforms.Prompter. A message that is gone has no buttons. It has no place in the chat's order.
+// Unprompt implements platforms.Prompter. A message that is gone has no buttons. Unprompt waits for a turn, because its
+// call counts against the chat's rate, but leaves the turn before the call: others may write to the chat meanwhile.
 func (p *Bot) Unprompt(ctx context.Context, chat relay.ChatID, m relay.MessageID) error {
 	if !rest.IsID(string(m)) {
 		return errUnknownMessage

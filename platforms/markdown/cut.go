@@ -12,8 +12,8 @@ import (
 
 // piece is a stretch of a text that can be parsed by itself: whole blocks, or whole items of a list.
 type piece struct {
-	start, end int // bytes; a line begins with each
-	raw        bool
+	start, end int  // bytes; a line begins with each
+	raw        bool // it is not parsed: its text is one block
 	blank      bool // a blank line stands before it
 	goesOn     bool // its first block is the rest of a list that the piece before began
 	number     int  // of that rest's first item; 0: the rest has no numbers
@@ -105,8 +105,9 @@ func (c *cutter) rest(p piece, doc ast.Node) (piece, bool) {
 	return piece{start: start, blank: blankBefore(c.src, last)}, start > p.start
 }
 
-// oneParagraph reports whether a and b, which follow each other, may have been one paragraph. A further line can turn
-// that paragraph into something else, and then no block begins with b.
+// oneParagraph reports whether the parser may have read the lines of a and b, which follow each other, as one paragraph
+// before it took definitions of references or a table out of that. A further line can change what it takes out, so that
+// b is no longer a block of its own, and the text must not be cut before b.
 func oneParagraph(src []byte, a, b ast.Node) bool {
 	switch b.Kind() {
 	case ast.KindParagraph, ast.KindHeading, ast.KindLinkReferenceDefinition:
@@ -130,8 +131,9 @@ func (c *cutter) behindBlank(at int) int {
 }
 
 // large does the work of next for a piece whose first block or item exceeds the bounds: it returns that piece with its
-// end, and the piece behind it. A code block is parsed anyway, because the parser does nothing with its lines. Any
-// other block is raw, unless only blank lines follow within it. ahead is the end of the text parsed so far.
+// end, and the piece behind it. A fenced code block is parsed anyway, because the parser does nothing with its lines.
+// Any other block is raw if it has lines beyond the bounds that are not blank. ahead is the end of the text parsed so
+// far.
 func (c *cutter) large(p piece, ahead int) (this, next piece) {
 	first := lineAt(c.src, p.start)
 	block := lineByLine.Parse(text.NewReader(c.fit(first))).FirstChild()
@@ -230,7 +232,7 @@ func continues(stand string, blank bool, line []byte) (c continuation, item bool
 		if n.ChildCount() > 1 {
 			return ended, true
 		}
-	case *ast.Heading: // the line beneath it
+	case *ast.Heading: // line underlines the text in stand, and so makes a heading of it
 		return endsHere, false
 	case *ast.HTMLBlock:
 		if n.HasClosure() {

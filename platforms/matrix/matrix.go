@@ -122,7 +122,7 @@ type Bot struct {
 	status *status.Tracker
 	txns   *recent.Values[string, id.EventID]      // our transactions that a sync has shown
 	talks  *recent.Values[thread, bool]            // whether the bot wrote in a thread
-	marks  *recent.Values[reaction, id.EventID]    // the bot's own reactions that stand
+	marks  *recent.Values[reaction, id.EventID]    // the events of the bot's own reactions; empty: removed
 	typing *recent.Values[relay.ChatID, time.Time] // until when a room shows that the bot types
 	begin  string                                  // the position at which a bot without a stored one begins; empty: now. Tests set it.
 

@@ -18,8 +18,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// SendMedia implements platforms.MediaSender. A caption that is too long for one follows as messages. The bytes go to the
-// homeserver first: a file that no message names is seen by nobody.
+// SendMedia implements platforms.MediaSender. A caption that fits into one message goes with the file; a longer one
+// follows as messages of its own. The bytes go to the homeserver first: a file that no message names is seen by nobody.
 func (p *Bot) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
 	m := &parcel{letter: letter{p: p, name: platforms.Name(ctx)}, file: a.File, kind: a.Kind}
 	switch l, err := p.letter(ctx, a.Caption); {
@@ -208,6 +208,6 @@ func (c *client) download(ctx context.Context, path ...string) (io.ReadCloser, e
 	if resp.StatusCode == http.StatusOK {
 		return nil, errTooLarge
 	}
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // without it, it is no answer of the API
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // if this fails, refusal finds no JSON: no answer of the API
 	return nil, refusal(c.calls, what, httpcall.Answer{Status: resp.StatusCode, Header: resp.Header, Body: body})
 }

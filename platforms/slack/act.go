@@ -72,7 +72,7 @@ func (w *writer) Delete(ctx context.Context, a relay.Delete) (relay.Result, erro
 	if err != nil {
 		return relay.Result{}, err
 	}
-	t.Leave() // a deletion has no place in the chat's order: while it waits, others may write
+	t.Leave() // nothing has to come after a deletion: while it waits for Slack, others may write to the chat
 	err = w.again(ctx, t, rest.Delete, url.Values{"channel": {string(a.Chat)}, "ts": {string(a.Message)}}, nil)
 	if err != nil && !rest.RefusedWith(err, "message_not_found") {
 		return relay.Result{}, explained(err)
@@ -100,7 +100,7 @@ func (w *writer) React(ctx context.Context, a relay.React) (relay.Result, error)
 	if err != nil {
 		return relay.Result{}, err
 	}
-	t.Leave() // a reaction has no place in the chat's order either
+	t.Leave() // nothing has to come after a reaction
 	if err := w.rest.WaitOpen(ctx, method, reactWait); err != nil {
 		return relay.Result{}, sender.Dropped(err)
 	}

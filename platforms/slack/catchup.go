@@ -49,7 +49,7 @@ type catchup struct {
 	read    chan fetched
 }
 
-// fetched holds the messages that were missed in a channel since from.
+// fetched holds the messages that were missed in a channel; from is the timestamp after which they came.
 type fetched struct {
 	chat relay.ChatID
 	from string

@@ -164,7 +164,8 @@ func (b *blockText) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// blockStyle is how a list is numbered, or an object about letters; only the former matters.
+// blockStyle is the style of a list, "bullet" or "ordered". On a piece of text Slack sends an object in its place, which
+// says what is bold or italic: that is not read, and the style is empty.
 type blockStyle string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -292,7 +293,7 @@ func stampOf(t time.Time) string {
 	return strconv.FormatInt(t.Unix(), 10) + "." + strconv.Itoa(1_000_000 + t.Nanosecond()/1000)[1:]
 }
 
-// later returns the later of two timestamps of the same length or an empty one.
+// later returns the later of two of Slack's timestamps. An empty one is before all others; the others have one length.
 func later(a, b string) string {
 	if len(a) < len(b) || len(a) == len(b) && a < b {
 		return b
@@ -308,7 +309,7 @@ func withoutCredentials(raw []byte) []byte {
 		return nil
 	}
 	for key := range o {
-		switch strings.ToLower(key) { // the decoder takes keys in any case
+		switch strings.ToLower(key) { // the decoder takes keys in upper and lower case
 		case "token", "response_url", "response_urls", "trigger_id", "authorizations", "event_context":
 			delete(o, key)
 		}

@@ -55,7 +55,8 @@ func buttonsOf(a relay.Prompt) *slack.ActionBlock {
 }
 
 // Unprompt implements platforms.Prompter. Slack wants the message's text again, so Unprompt reads the message first. A
-// message that is gone counts as one without buttons. The call has no place in the chat's order.
+// message that is gone counts as one without buttons. Unprompt waits for a turn, because the update counts against the
+// chat's rate, but leaves the turn before it calls Slack: others may write to the chat meanwhile.
 func (w *writer) Unprompt(ctx context.Context, chat relay.ChatID, message relay.MessageID) error {
 	if err := checkMessage(message); err != nil {
 		return err

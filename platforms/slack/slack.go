@@ -126,7 +126,7 @@ type Bot struct {
 
 func open(o platforms.Options) (*Bot, error) { return openAt(o, slacks) }
 
-// openAt is open for an API with the rates in at.
+// openAt is open; the parameter at has the rates of the API.
 func openAt(o platforms.Options, at pace) (*Bot, error) {
 	opts, err := o.Checked(checkToken, "an API like Slack's, like http://127.0.0.1:8081/api", keys())
 	if err != nil {

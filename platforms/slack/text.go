@@ -24,7 +24,7 @@ func (r reading) plain(text string) string {
 			return b.String()
 		}
 		inside, after, ok := strings.Cut(rest, ">")
-		if !ok { // Slack escapes a person's "<"
+		if !ok { // without a ">" it is no markup; it stays, though Slack escapes every "<" that a person writes
 			b.WriteString("<" + unescaped(rest))
 			return b.String()
 		}

@@ -20,7 +20,8 @@ const (
 	lonely = 2
 )
 
-// add joins next to e, if the two can be one event.
+// add joins next to e, if the two can be one event. whole: next holds its event, and not yet its frame, so that
+// settling the joined entry may take time.
 func (p *Pump) add(ctx context.Context, e *load, next store.Entry) bool {
 	whole := next.Event != nil
 	if !p.out.join(&e.Entry, &next) {
@@ -53,7 +54,7 @@ func (p *Pump) join(ctx context.Context, e *load) error {
 	return nil
 }
 
-// joins reports whether e may be a part of something.
+// joins reports whether e may be joined with others: not if it has to come alone, or was pushed already.
 func (p *Pump) joins(e store.Entry) bool {
 	p.lane.mu.Lock()
 	defer p.lane.mu.Unlock()
@@ -80,7 +81,7 @@ func (p *Pump) from(ctx context.Context, seq uint64) (next store.Entry, ok bool,
 		l.mu.Unlock()
 		return next, false, nil
 	}
-	p.dry = seq // as in find
+	p.dry = seq // until something is found, or Grown says otherwise
 	l.mu.Unlock()
 	if next, ok, err = l.buf.Next(ctx, l.inst, seq-1); ok {
 		l.mu.Lock()

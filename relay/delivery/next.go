@@ -239,7 +239,7 @@ func (p *Pump) repeat(e *load) bool {
 	f := &p.flight.entries[i]
 	as := p.lane.forwards.form(e.Entry)
 	if as == asEvent && e.Event != nil && p.out.Settle != nil {
-		return false // as in enter
+		return false // the time of its forward is just over, so it has to be settled first
 	}
 	if f.due = false; as == taken || as == notNow { // pushed by an earlier session, whose writer was slow
 		p.settleLocked(id)

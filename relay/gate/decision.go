@@ -20,7 +20,7 @@ type Decision struct {
 	Instance relay.InstanceID `json:"instanceId,omitempty"`
 	Reason   Reason           `json:"reason"`
 	// Person is the person's name, Handle their account's name without "@", and Gateway the name that the instance was
-	// given; empty: there is none. Gateway is set when somebody asks.
+	// given; empty: there is none. Gateway is not remembered: it is looked up when the decision is read.
 	Person  string `json:"personName,omitempty"`
 	Handle  string `json:"handle,omitempty"`
 	Gateway string `json:"gatewayName,omitempty"`
@@ -35,7 +35,7 @@ type Decision struct {
 	GivenUp string   `json:"givenUp,omitempty"`
 	Answers []Answer `json:"answers,omitempty"`
 	// Says is the verdict in a sentence, Change the command that would change it the next time, and Also another such
-	// command; empty: none. They are set when somebody asks.
+	// command; empty: none. They are made when the decision is read.
 	Says   string `json:"says,omitempty"`
 	Change string `json:"change,omitempty"`
 	Also   string `json:"also,omitempty"`
@@ -62,7 +62,7 @@ const (
 type Answer struct {
 	At      time.Time       `json:"at"`                  // when it was sent, or was to be
 	Op      relay.Op        `json:"op"`                  // as the gateway asked for it
-	Message relay.MessageID `json:"messageId,omitempty"` // the network's id; while it waits, the gateway's
+	Message relay.MessageID `json:"messageId,omitempty"` // the network's id; while it waits, ours, by which its gateway knows it
 	State   string          `json:"state"`               // sent, maybe sent, not sent, queued, or dropped from the queue
 	Why     string          `json:"why,omitempty"`       // why it is not sent, in one word
 	// QueuedAt is since when the answer waited for its network; zero: it did not wait.

@@ -13,11 +13,11 @@ type Callable struct {
 	Label    string // the name it was given; empty: its id is its name
 }
 
-// Spoken returns the instance that a message names, if the message begins with "@" and an instance's name or id, in any
-// case, and the text behind that. ok is false if it names none of the instances, or several, or is a press, a bot's
-// message, or a forwarded one. Naming only narrows: the named instance gets only what the gate lets it have anyway.
-// That is why it also counts if somebody on the network may have that name: Telegram marks every word behind an "@" as
-// a mention, whether or not there is such an account, and Discord writes mentions in another way.
+// Spoken returns the instance that a message names, if the message begins with "@" and an instance's name or id, in
+// upper or lower case, and the text behind that. ok is false if it names none of the instances, or several, or is a
+// press, a bot's message, or a forwarded one. Naming only narrows: the named instance gets only what the gate lets it
+// have anyway. That is why it also counts if somebody on the network may have that name: Telegram marks every word
+// behind an "@" as a mention, whether or not there is such an account, and Discord writes mentions in another way.
 func Spoken(ev relay.Event, among []Callable) (i relay.InstanceID, rest string, ok bool) {
 	t := ev.Traits
 	text, at := strings.CutPrefix(strings.TrimLeftFunc(ev.Text, unicode.IsSpace), "@")

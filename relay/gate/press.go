@@ -35,8 +35,8 @@ func DecidePress(f PressFacts) Reason {
 	return Delivered
 }
 
-// IsApproval reports whether text is a /approve or /deny as any gateway may read it: in any case, with or without
-// "@bot" and words behind it.
+// IsApproval reports whether text is a /approve or /deny as any gateway may read it: in upper or lower case, with or
+// without "@bot" and words behind it.
 func IsApproval(text string) bool {
 	text = strings.TrimFunc(text, isSpace)
 	for _, command := range []string{"/approve", "/deny"} {
@@ -47,8 +47,8 @@ func IsApproval(text string) bool {
 	return false
 }
 
-// IsStop reports whether ev is a person's /stop, as gateways read commands: the first word, in any case, without an "@"
-// and the text behind it. A command for another bot is delivered to nobody.
+// IsStop reports whether ev is a person's /stop, as gateways read commands: the first word, in upper or lower case,
+// without an "@" and the text behind it. A command for another bot is delivered to nobody.
 func IsStop(ev relay.Event) bool {
 	if ev.Traits.AuthorIsBot || ev.Prompt != nil {
 		return false

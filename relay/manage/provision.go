@@ -177,6 +177,8 @@ func (s *newcomers) seat(ctx context.Context, by audit.Actor, p Provision, id re
 	return g, err == nil, err
 }
 
+// admit makes the gateway id and enrolls it with the instance inst. Its secret is not handed out here: Provision asks
+// for the newest one.
 func (s *newcomers) admit(ctx context.Context, by audit.Actor, p Provision, id relay.GatewayID, inst relay.InstanceID) (store.Gateway, error) {
 	_, g := s.auth.Issue(id)
 	if err := s.noteServing(ctx, inst); err != nil {
@@ -222,7 +224,8 @@ func (s *newcomers) vary(p Provision, n int) relay.GatewayID {
 	return relay.GatewayID(head + tail)
 }
 
-// declare stores the gateway's claims about itself. If the wake URL cannot be used it stores only the fault.
+// declare stores the gateway's claims about itself: its wake URL, or only wakeFault if that cannot be used, and its
+// routes.
 func (s *newcomers) declare(ctx context.Context, by audit.Actor, p Provision, wakeFault string, g store.Gateway, out *Provisioned) error {
 	err := s.db.UpdateInstance(ctx, gatewayRow(by, "provision", g, "wake URL"), g.Instance, func(i *store.Instance) error {
 		if p.WakeURL != nil {

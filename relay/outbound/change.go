@@ -93,7 +93,7 @@ func referring(a relay.Action, of func(relay.MessageID) relay.MessageID) relay.A
 
 // change carries out r, which names an answer that was waiting when r came: an edit changes the waiting answer, a
 // delete withdraws it, and a reaction to an answer that nobody can see yet does nothing. If the answer is being sent, r
-// waits for that, and then applies to the message.
+// waits for that, and then applies to the message; errBehind: r's time was over first.
 func (who *Caller) change(ctx context.Context, r relay.Request) (relay.Result, error) {
 	m := named(r.Action)
 	rec, ok, err := who.out.db.Outbox.Find(ctx, who.instance, m)

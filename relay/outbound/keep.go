@@ -21,7 +21,8 @@ const keepWithin = 1750 * time.Millisecond
 // behindFor is how long an action waits behind waiting answers.
 const behindFor = 20 * time.Second
 
-// errBehind is the error of an action that would have overtaken a waiting answer.
+// errBehind is the error of an action that would have overtaken a waiting answer, or whose time was over while the
+// chat's answers were being sent.
 var errBehind = relay.Later("not sent in time", nil)
 
 // answers reports whether a is the final answer of a turn: gateways send that with a sound. If a gateway never does so,

@@ -158,8 +158,9 @@ func compact(raw json.RawMessage) json.RawMessage {
 	return buf.Bytes()
 }
 
-// decimal turns a JSON number into the text of the integer it is. Digits are copied, never
-// computed with, so an id above 2^53 stays exact and "1e999999999" costs nothing.
+// decimal turns a JSON number into the text of the integer it is; false if it is none. A number of digits alone is
+// copied, so that an id above 2^53 stays exact. One with a point or an exponent is read as a float64 and must be below
+// 2^53, where that is exact; it is never written out before that, so "1e999999999" costs nothing.
 func decimal(raw json.RawMessage) (string, bool) {
 	if len(raw) == 0 || len(raw) > maxID || (raw[0] != '-' && (raw[0] < '0' || raw[0] > '9')) {
 		return "", false

@@ -10,8 +10,9 @@ import (
 // OutboundResult answers one Outbound.
 type OutboundResult struct {
 	ID relay.RequestID
-	// Op is the operation that is answered, which is not sent. After decoding it is relay.OpGetChatInfo for such an
-	// answer, which is written in both spellings that the contract allows, and empty otherwise.
+	// Op is the operation that is answered. It is not sent, but an answer to relay.OpGetChatInfo is written differently:
+	// it has the chat's name and type twice, in chat_info and as members of the result, because the contract allows
+	// either. After decoding Op is relay.OpGetChatInfo if there was a chat_info, and empty otherwise.
 	Op relay.Op
 	// Result is the action's result; it has no meaning if Err is set.
 	Result relay.Result

@@ -58,7 +58,7 @@ const (
 	TrailerSize = int64(len(trailerMagic) + 8 + 4)
 )
 
-// Trailer returns the trailer of a backup that was made at.
+// Trailer returns the trailer of a backup; at is when the backup was made.
 func Trailer(at time.Time) []byte {
 	b := binary.BigEndian.AppendUint64([]byte(trailerMagic), uint64(at.Unix()))
 	return binary.BigEndian.AppendUint32(b, Checksum(b, nil))

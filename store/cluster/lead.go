@@ -25,8 +25,9 @@ const (
 	makeSQL = `INSERT INTO hermes_connector.shard (shard, term, leader, top, chain, vault, wanted) VALUES ($1, 0, '', 0, '', '', '') ON CONFLICT DO NOTHING`
 	lookSQL = `SELECT term::text, top::text, leader, chain, vault, schema::text, EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND ` + lives + `)::text
 	FROM hermes_connector.shard WHERE shard = $1`
-	// leadSQL keeps the reason of a leader that let go, and waits for the one from whom Force took the lead. It adds a
-	// random number to the term: an engine that went back could give another leader the same term otherwise.
+	// leadSQL gives nobody the lead as long as another leader lives, or the one from whom Force took the lead. It keeps
+	// the reason that a leader gave when it let go. It adds a random number to the term: an engine that went back could
+	// give another leader the same term otherwise.
 	leadSQL = `UPDATE hermes_connector.shard SET leader = $2, term = term + $4::bigint, wanted = '', since = clock_timestamp(),
 		why = CASE WHEN leader = '' THEN CASE why WHEN '' THEN 'nobody led before' ELSE why END ELSE 'the lease of ' || split_part(leader, '/', 1) || ' was over' END WHERE shard = $1 AND term = $3::bigint
 	AND NOT EXISTS (SELECT FROM hermes_connector.node WHERE (node || '/' || run = leader AND leader <> $2 OR node || '/' || run = former) AND ` + lives + `)
@@ -40,9 +41,10 @@ const (
 	appendSQL = `WITH ok AS (UPDATE hermes_connector.shard SET top = $2::bigint, chain = $5::bytea, schema = $7::bigint WHERE shard = $1 AND term = $3::bigint AND top = $6::bigint RETURNING shard)
 	INSERT INTO hermes_connector.log (shard, n, term, entry) SELECT shard, $2::bigint, $3::bigint, $4::bytea FROM ok`
 	keepSQL = `UPDATE hermes_connector.shard SET vault = $3::bytea WHERE shard = $1 AND term = $2::bigint`
-	// storedSQL writes if entry n is there, which only this leader can have stored. So the confirmation of that write
-	// is the entry's: what a read shows may not be copied yet, and a barrier before or after the read may belong to
-	// another engine.
+	// storedSQL writes the row as it is if entry n is the newest of this term: only this leader can have stored it. The
+	// engine confirms that write only when all that it wrote before is as safe, the entry too. A read would not do: it
+	// also shows an entry that is not copied to a standby yet. Nor would a read and, before or after it, another
+	// write: the two may reach different engines.
 	storedSQL = `UPDATE hermes_connector.shard SET top = top WHERE shard = $1 AND term = $2::bigint AND top = $3::bigint`
 )
 
@@ -123,7 +125,7 @@ func mayLead(ctx context.Context, e *engine) (nodes []string, err error) {
 	return nodes, err
 }
 
-// Leader returns the leader of the shard, as Lead saw it last: the name of the node, its run, and where other nodes
+// Leader returns the leader of the shard, as n.Lead saw it last: the name of the node, its run, and where other nodes
 // reach it (empty: nowhere). An empty name: nobody leads. The error says that this is not known.
 func (n *Node) Leader(shard string) (name, run, url string, err error) {
 	n.mu.Lock()

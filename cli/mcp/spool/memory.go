@@ -143,16 +143,17 @@ type memory struct {
 	seen    map[string]bool
 	keys    map[string]*use
 
-	bytes, files         int64 // of waiting events
-	pastBytes, pastFiles int64 // of the history
-	useless              []string
+	bytes, files         int64    // of waiting events
+	pastBytes, pastFiles int64    // of the history
+	useless              []string // names of files in the folder that no message has any more; see Spool.drop
 }
 
 func newMemory(perChat int) memory {
 	return memory{perChat: perChat, chats: make(map[string]*Chat), seen: make(map[string]bool), keys: make(map[string]*use)}
 }
 
-// full reports whether the waiting events have reached the limits, or the given part of them.
+// full reports whether the waiting events have reached one of the limits divided by part: with 1 the limit itself, with
+// 2 half of it.
 func (m *memory) full(part int64) bool {
 	return int64(len(m.waiting))*part >= MaxEvents || m.bytes*part >= MaxBytes || m.files*part >= MaxFiles
 }
@@ -243,6 +244,7 @@ func (m *memory) see(digest string) {
 	}
 }
 
+// give notes how the client got the waiting events with these cursors, and the highest cursor that it got.
 func (m *memory) give(cursors []Cursor, how given) {
 	for _, msg := range m.waiting {
 		if slices.Contains(cursors, msg.Cursor) {
@@ -254,6 +256,7 @@ func (m *memory) give(cursors []Cursor, how given) {
 	}
 }
 
+// confirm moves the events with these cursors from the waiting ones to the history.
 func (m *memory) confirm(cursors []Cursor) {
 	if len(cursors) == 0 {
 		return

@@ -24,7 +24,8 @@ func (m message) FileAt(id string) string { return path(m.Room, "/files/"+url.Pa
 // Markup returns the gateway's text as elements.
 func (m message) Markup() template.HTML { return markup(m.Text) }
 
-// shown are the formats that browsers show, by the element that does. Other pictures could hold script.
+// shown has, for each format that browsers show, the name of the element that shows it. Files of other formats are only
+// downloaded: a picture among them could hold script.
 var shown = map[relay.Format]string{
 	relay.FormatJPEG: "img", relay.FormatPNG: "img", relay.FormatGIF: "img", relay.FormatWebP: "img",
 	relay.FormatMP4: "video", relay.FormatWebM: "video",

@@ -29,7 +29,7 @@ func (s *Section) link(w http.ResponseWriter, r *http.Request) {
 		Code      string
 		ExpiresAt time.Time
 		Links     []deepLink
-		Bang      []string
+		Bang      []string // the networks where people write "!link", because "/" does not reach a bot
 	}{name, l.Code, l.ExpiresAt, nil, nil}
 	for _, p := range l.Bang {
 		shown.Bang = append(shown.Bang, label(s.o.Labels, p))

@@ -70,7 +70,7 @@ func completions(folder string) error {
 	return nil
 }
 
-// prepare turns the descriptions of c and its subcommands into markdown, because cobra treats them as such.
+// prepare turns the descriptions of c and its subcommands into markdown, because cobra reads them as markdown.
 func prepare(c *cobra.Command) {
 	c.Short, c.Long = markdown(c.Short), markdown(c.Long)
 	for _, sub := range c.Commands() {
@@ -78,7 +78,8 @@ func prepare(c *cobra.Command) {
 	}
 }
 
-// markdown keeps the lines of a description as they are: indented ones become code, and the others end where they end.
+// markdown turns a description into markdown that shows the same text: indented lines become code blocks, and in the
+// other lines the characters that mean something in markdown are escaped.
 func markdown(s string) string {
 	var b strings.Builder
 	code := false
