@@ -20,7 +20,8 @@ func newAgentsCmd(a *app) *cobra.Command {
 		newAgentsAddCmd(a), newAgentsListCmd(a), newAgentsAllowCmd(a), newAgentsDenyCmd(a), newAgentsRotateCmd(a), newAgentsRemoveCmd(a), newAgentsConnectorCmd(a))
 }
 
-// callerArgs gives c the flags that name agents and people. It returns a function that reads the arguments of c.
+// callerArgs gives c the flags that name agents and people. It returns a function that makes a request of these flags
+// and of the arguments of c, of which the first is the program's name.
 func callerArgs(c *cobra.Command) func(pos []string) manage.CallerFor {
 	agents := c.Flags().StringSlice("agent", nil, "the agent, by its gateway's `NAME`; more than once for more of them")
 	people := c.Flags().StringSlice("person", nil, "a linked person whom it may write to, as `PLATFORM:PERSON`; more than once for more of them")
@@ -29,7 +30,7 @@ func callerArgs(c *cobra.Command) func(pos []string) manage.CallerFor {
 	}
 }
 
-// mayReach says what a program may do.
+// mayReach returns a phrase that names the agents and the people whom a program may reach.
 func mayReach(in manage.CallerFor) string {
 	var out []string
 	if len(in.Agents) > 0 {
@@ -100,7 +101,8 @@ func newAgentsRotateCmd(a *app) *cobra.Command {
 	return c.Command
 }
 
-// newCaller asks for a program's credentials. It prints their lines on stdout and everything else on stderr.
+// newCaller asks for a program's credentials. It prints their lines on stdout and everything else on stderr. done says,
+// after the program's name, what was done; next is advice, printed after the lines; empty: none.
 func newCaller(ctx context.Context, c operation[manage.CallerFor, manage.CallerMade], in manage.CallerFor, done, next string) error {
 	a := c.app
 	m, err := ask(ctx, a, c.op, in)
@@ -173,8 +175,8 @@ func newAgentsRemoveCmd(a *app) *cobra.Command {
 	})
 }
 
-// agentConnector is an AgentConnector for skill runtimes, in JavaScript, with all methods of the contract; the stock example
-// cannot wait for an answer, nor wake with a word.
+// agentConnector is an AgentConnector for skill runtimes, in JavaScript, with all methods of the contract; the stock
+// example can neither wait for an answer nor wake with a word.
 //
 //go:embed agents_connector.mjs
 var agentConnector string

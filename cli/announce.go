@@ -16,7 +16,8 @@ const (
 	lookAgain = 50 * time.Millisecond
 )
 
-// announce tells the service manager that the server is ready, once every bot was tried once, unless stop ends before.
+// announce returns a function that tells the service manager that the server is ready: as soon as every bot has tried
+// to connect, at the latest after triedWithin. If stop or the function's own context ends before, it sends nothing.
 func (s *serving) announce(stop context.Context, c *core) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if !s.manager.Asked() {
@@ -39,7 +40,8 @@ func (s *serving) announce(stop context.Context, c *core) func(context.Context) 
 	}
 }
 
-// triedOf returns how many of the bots have tried to connect, and how many there are.
+// triedOf returns how many of the bots have tried to connect, and how many there are. A bot that still connects has
+// tried if its RetryAt is set: a first try has failed then.
 func triedOf(bots []platforms.Bot) (tried, all int) {
 	for _, p := range bots {
 		st := p.Status()
@@ -51,7 +53,7 @@ func triedOf(bots []platforms.Bot) (tried, all int) {
 	return tried, len(bots)
 }
 
-// connectedOf says in a line how the bots are.
+// connectedOf returns the status line for the service manager: how many of the bots are connected.
 func connectedOf(bots []platforms.Bot) string {
 	n := 0
 	for _, p := range bots {
@@ -62,11 +64,11 @@ func connectedOf(bots []platforms.Bot) string {
 	return fmt.Sprintf("running, %d of %d bots connected", n, len(bots))
 }
 
-// alive returns when the hub and the database of every core have answered. Everything else waits for those two, and
-// they must not hang.
+// alive returns when the hub and the database of every core have answered: everything else in the server waits for
+// these two. While one of them hangs, alive does not return, and the service manager restarts the server.
 func (s *serving) alive(ctx context.Context) {
 	for _, c := range s.serve() {
 		c.hub.Ready()
-		_, _ = c.db.Gateways(ctx) // an error is the findings' matter: a restart fixes no disk
+		_, _ = c.db.Gateways(ctx) // an error is reported as a finding: a restart repairs no disk
 	}
 }

@@ -58,13 +58,13 @@ encrypted with age. The key of the vault (vault.key) is not in it: keep that in 
 	return c
 }
 
-// keepVaultKey says what a backup is worth without the vault's key.
+// keepVaultKey returns the advice to keep a copy of the vault's key, without which no backup can be used.
 func keepVaultKey(cfg *config.Config) string {
 	return cmp.Or(cfg.Vault.KeyFile, "The vault's key") + " is not in the backup: keep a copy of it elsewhere. Without it no backup can be used."
 }
 
 // withSource calls do with the running server or, if none runs, with the database, which it opens for this one command.
-// It makes no database.
+// If there is no database, withSource returns an error.
 func (a *app) withSource(f found, do func(backup.Source) error) (err error) {
 	if f.client != nil {
 		return do(f.client)

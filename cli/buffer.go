@@ -83,6 +83,8 @@ func newBufferDeadCmd(a *app) *cobra.Command {
 	})
 }
 
+// letters reads which dead letters the arguments name: the gateway's name, and then buffer ids; without ids, all of the
+// gateway's.
 func letters(pos []string) (manage.Letters, error) {
 	return manage.Letters{Name: pos[0], Buffers: pos[1:]}, nil
 }
@@ -127,7 +129,7 @@ func newBufferDropCmd(a *app) *cobra.Command {
 func newBufferQuarantineCmd(a *app) *cobra.Command {
 	c := command(a, ops.Quarantine, "List records that could not be read and were set aside, without their content")
 	return listing(c, noArgs, "Nothing was set aside.", []any{"AT", "BOT", "BYTES", "REASON"}, func(q manage.Quarantined) []any {
-		bot := "-" // an entry of our own
+		bot := "-" // the record did not come from a bot: the connector itself had stored it
 		if q.Platform != "" {
 			bot = relay.Bot{Platform: q.Platform, ID: q.Bot}.String()
 		}

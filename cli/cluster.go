@@ -28,6 +28,9 @@ type membership struct {
 // runNode makes this process a node of a cluster until ctx ends. It serves the shards that it leads, and passes
 // requests for the others to their leaders. When its lease ends, the process ends at once, as in a crash, because
 // another node may lead.
+//
+// runNode joins the cluster once for each PostgreSQL, and opens the doors, which all shards share. Then it competes for
+// the lead of each shard until ctx ends. The doors close last: they answer until every shard that it led has ended.
 func (s *serving) runNode(ctx, hurry context.Context, cfg *config.Config, log *slog.Logger) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -51,7 +54,7 @@ func (s *serving) runNode(ctx, hurry context.Context, cfg *config.Config, log *s
 			shards[len(shards)-1].Run = func(lead context.Context, l *cluster.Lead) error {
 				hurry, now := context.WithCancel(hurry)
 				defer now()
-				defer context.AfterFunc(l.Lost(), now)() // actions under way would come after those of the next leader
+				defer context.AfterFunc(l.Lost(), now)() // a lost lead ends the actions under way: they would come after the next leader's
 				d := f.doorsOf(f.sites[slices.IndexFunc(f.sites, func(t *site) bool { return t.Shard == c.Shard })])
 				err := s.lead(lead, hurry, c, func() (*doors, error) { return d, nil }, &membership{node, l}, shardLog(c, log))
 				if ctx.Err() == nil {
@@ -65,7 +68,7 @@ func (s *serving) runNode(ctx, hurry context.Context, cfg *config.Config, log *s
 	if f, err = s.openFront(ctx, cfg, nodes, log); err != nil {
 		return err
 	}
-	running, end := context.WithCancel(context.WithoutCancel(ctx)) // it answers until all that is led has ended
+	running, end := context.WithCancel(context.WithoutCancel(ctx)) // of the doors: they answer until every led shard has ended
 	var fronts, wg sync.WaitGroup
 	fronts.Go(func() { cancel(f.run(running)) })
 	fronts.Go(func() { s.manager.Watch(running, s.alive) })
@@ -121,7 +124,8 @@ func clusterOptions(cfg *config.Config, log *slog.Logger) cluster.Options {
 	return cluster.Options{DSN: cfg.Cluster.DSN, Node: cfg.Cluster.Node, Version: release, URL: cfg.Cluster.Advertise, Lease: cfg.Cluster.Lease, Log: log}
 }
 
-// joined makes this process a node, until leave is called.
+// joined makes this process a node of the cluster until leave is called. The process exits with exitFenced if it loses
+// its lease before.
 func joined(ctx context.Context, o cluster.Options) (node *cluster.Node, leave func(), err error) {
 	node, err = cluster.Join(o)
 	if err != nil {
@@ -147,9 +151,9 @@ func joined(ctx context.Context, o cluster.Options) (node *cluster.Node, leave f
 	}, nil
 }
 
-// replaceShard lets change replace the shard's database, which lies in a temporary folder meanwhile, and then gives the
-// new database to all nodes. It takes the lead by force, as a node of its own, because a server may run on this
-// machine.
+// replaceShard copies the shard's newest database into a temporary folder, calls change with the path of that copy,
+// which change replaces, and then gives the new database to all nodes. Meanwhile it leads the shard, which it takes
+// from the present leader by force. It does so as a node of its own, because a server may run on this machine.
 func (a *app) replaceShard(ctx context.Context, cfg *config.Config, change func(database string) error) (err error) {
 	const why = "restore" // the cluster's overview shows it
 	if err := errors.Join(ownData(cfg), os.MkdirAll(cfg.DataDir, 0o700)); err != nil {
@@ -161,7 +165,7 @@ func (a *app) replaceShard(ctx context.Context, cfg *config.Config, change func(
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	o := clusterOptions(cfg, a.warnings())
-	o.Node, o.URL = o.Node+"/"+why, "" // nothing is to be handed through to it
+	o.Node, o.URL = o.Node+"/"+why, "" // without a URL the other nodes hand no requests through to this process
 	node, leave, err := joined(ctx, o)
 	if err != nil {
 		return err
@@ -188,14 +192,14 @@ func (a *app) replaceShard(ctx context.Context, cfg *config.Config, change func(
 // leads reports whether this process may act for the shard. A process that is alone always may.
 func (m *membership) leads() bool { return m == nil || m.lead.Alive() }
 
-// overview asks the engine about the nodes and this shard.
+// overview asks the PostgreSQL that the nodes share about the nodes and this shard.
 func (m *membership) overview(ctx context.Context) (cluster.Overview, error) {
 	o, err := m.node.Overview(ctx)
 	o.Shards = slices.DeleteFunc(o.Shards, func(s cluster.ShardState) bool { return s.Name != m.lead.Shard() })
 	return o, err
 }
 
-// log returns the log that also stores every change of the shard's file; nil: there is none.
+// log returns the cluster's log, which stores every change of the shard's file too; nil: this process is alone.
 func (m *membership) log() *boltfile.Log {
 	if m == nil {
 		return nil
@@ -203,17 +207,19 @@ func (m *membership) log() *boltfile.Log {
 	return m.lead.Log()
 }
 
-// exitFenced is the exit status of a process that may no longer lead. Whatever runs it starts it again.
+// exitFenced is the exit status of a process that may no longer lead. The service manager or the container's runtime is
+// expected to start the program again.
 const exitFenced = 3
 
-// wrappedKey is a vault's wrapped data key. A vault is opened from it without the database, which has the same key.
+// wrappedKey is a vault's wrapped data key, as the cluster has it. It takes the place of the database, which has the
+// same key, where a node opens the vault without having the database.
 type wrappedKey []byte
 
 func (k wrappedKey) Blob(context.Context, string) ([]byte, bool, error) { return k, true, nil }
 
 func (k wrappedKey) PutBlob(context.Context, string, []byte) error { return errors.ErrUnsupported }
 
-// keepVault shows the other nodes the wrapped data key of db's vault.
+// keepVault stores the wrapped data key of db's vault where the other nodes read it.
 func (m *membership) keepVault(ctx context.Context, db *store.DB) error {
 	wrapped, _, err := db.Blob(ctx, vault.BlobName)
 	if err == nil {
@@ -222,19 +228,20 @@ func (m *membership) keepVault(ctx context.Context, db *store.DB) error {
 	return err
 }
 
-// snapshots stores snapshots of db in the engine until ctx ends.
+// snapshots returns a function that stores snapshots of db in the shared PostgreSQL until its context ends.
 func (m *membership) snapshots(db *store.DB) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return m.lead.Snapshots(ctx, func(ctx context.Context, w io.Writer) (boltfile.Place, error) { return db.Copy(ctx, w) })
 	}
 }
 
-// errNotHere refuses a command on a node whose server does not run: the current data is on other nodes.
+// errNotHere is the error of a command on a node whose server does not run: the current data is on other nodes.
 func errNotHere(cfg *config.Config) error {
 	return fmt.Errorf("node %s belongs to a cluster, and its server does not run: start it, or run this at another node", cfg.Cluster.Node)
 }
 
-// errOneNode refuses a command that changes a database file while no server runs: the others would not have the change.
+// errOneNode is the error of a command that would change this node's database file without a server: the other nodes
+// would not get the change.
 func errOneNode(cfg *config.Config) error {
 	return fmt.Errorf("node %s belongs to a cluster, and this would change its own copy alone: what the cluster has would undo it", cfg.Cluster.Node)
 }

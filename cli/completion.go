@@ -17,13 +17,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
-// installCompletion gives root's completion command, which cobra makes, one more below it.
+// installCompletion adds the subcommand install to root's completion command, which cobra makes.
 func installCompletion(a *app, root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	c := child(root, "completion")
 	c.Short = "Make your shell complete commands, gateways and flags"
 	c.AddCommand(newCompletionInstallCmd(a))
-	c.Args, c.RunE = cobra.ArbitraryArgs, choose // cobra's own answer to a shell it does not know is its help, and success
+	c.Args, c.RunE = cobra.ArbitraryArgs, choose // for an unknown shell cobra alone would print its help and exit with 0
 }
 
 func newCompletionInstallCmd(a *app) *cobra.Command {
@@ -59,11 +59,11 @@ var errShell = errors.New("which shell? One of: bash, zsh, fish")
 // shell is a shell for which completions can be installed.
 type shell struct {
 	name  string
-	root  string // the variable of the folder that path begins in
-	home  string // the same below $HOME, when the variable is not set
-	path  string
-	write func(root *cobra.Command, w io.Writer) error
-	then  string // what the user still has to do; %s is the folder of the file
+	root  string                                       // the variable that names the folder of the user's data or settings
+	home  string                                       // that folder below $HOME, if the variable is not set
+	path  string                                       // of the completions, below that folder
+	write func(root *cobra.Command, w io.Writer) error // writes the completions of root's commands
+	then  string                                       // what the user still has to do; %s is the folder of the file
 }
 
 var shells = []shell{
@@ -104,7 +104,8 @@ func writeCompletion(root *cobra.Command, name string, env func(name string) str
 	return path, strings.ReplaceAll(s.then, "%s", filepath.Dir(path)), nil
 }
 
-// putCompletion writes the script to path. It replaces no file that somebody else wrote.
+// putCompletion writes the script to path. It replaces a file there only if that has the script's first line: then an
+// earlier run made it, and nobody else.
 func putCompletion(path string, script []byte) error {
 	old, err := os.ReadFile(path)
 	first, _, _ := bytes.Cut(script, []byte("\n"))

@@ -48,7 +48,7 @@ type core struct {
 	service *manage.Service
 	waker   *wake.Waker
 	keeper  *backup.Keeper // nil: no nightly snapshots
-	look    *machineLook
+	look    *machineLook   // what is known about the machine and the database
 	files   *media.Keeper
 	server  *server.Server
 	tls     *tls.Config // nil: plain http
@@ -62,8 +62,10 @@ type core struct {
 	others *through.Receiver
 }
 
-// newCore builds a server that listens on addr. g must refuse requests to addr. In a cluster, nodes says whether this
-// node leads, which is asked before a gateway is let in and before a network is called; nil: this process is alone.
+// newCore builds a server that listens on addr. It makes the parts in the order in which they need each other: the
+// files, the hub, the operator's Service, the snapshots, and then the routes of the server. g must refuse requests to
+// addr. In a cluster, nodes says whether this node leads, which is asked before a gateway is let in and before a
+// network is called; nil: this process is alone.
 func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.Bot, g *guard.Guard, log *slog.Logger, addr string, nodes *membership) (*core, error) {
 	c := &core{db: db, bus: &bus.Local{}, others: nodes.receiver(cfg, v, log)}
 	auth := token.NewAuthority(db, v, time.Now)
@@ -153,15 +155,16 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 // count is the counter for the parts that are made before the hub.
 func (c *core) count(n count.Counter) { c.hub.Count(n) }
 
-// shelf finds the files of events, and the files that gateways send.
+// shelf joins two finders for the hub: the Keeper finds the files of events, the Finder those that gateways send.
 type shelf struct {
 	*media.Keeper
 	*transfer.Finder
 }
 
-// run serves at d until ctx ends; see server.Server.Run. It returns when everything it started has ended.
+// run serves at d until ctx ends, and returns when everything it started has ended. Actions that are under way are then
+// waited for, until hurry ends too.
 func (c *core) run(ctx, hurry context.Context, d door.Door) error {
-	unsubscribe := c.bus.Subscribe(func(n bus.Note) {
+	unsubscribe := c.bus.Subscribe(func(n bus.Note) { // after either note a gateway may have to be woken
 		switch n := n.(type) {
 		case bus.LaneGrew:
 			c.waker.Grew(n.Instance)

@@ -71,8 +71,9 @@ func (h *hops) print(who, format string, args ...any) {
 	_, _ = fmt.Fprintf(h.w, "%s  %-9s  %s\n", time.Now().Format("15:04:05.000"), who, fmt.Sprintf(format, args...))
 }
 
-// demo starts the connector in a temporary folder and runs both sides of it. It owns the server, the gateway and the
-// reader of the input. All have ended when it returns, except the reader, which may be blocked on the terminal.
+// demo starts the connector in a temporary folder, with a chat network on its one side and a gateway on the other. It
+// owns the server, the gateway and the reader of the input. All have ended when demo returns, except the reader, which
+// may be blocked on the terminal.
 func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -116,7 +117,7 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	defer cancel(nil) // before the wait
+	defer cancel(nil) // runs before wg.Wait, which would otherwise never return
 	wg.Go(func() {
 		if err := core.run(ctx, hurry, door.Strangers(l, nil, nil, quiet)); err != nil {
 			cancel(err)
@@ -165,7 +166,7 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 	return demoTalk(ctx, network, out, stdin)
 }
 
-// demoOnce says one message, and ends with its answer.
+// demoOnce sends one message as the person, and returns when the answer has arrived.
 func demoOnce(ctx context.Context, network *local.Network, out *hops) error {
 	ctx, stop := context.WithTimeout(ctx, demoWithin)
 	defer stop()
@@ -185,11 +186,11 @@ func demoOnce(ctx context.Context, network *local.Network, out *hops) error {
 	return nil
 }
 
-// demoTalk says every line of stdin as the person, and waits for the answer, until stdin ends. Where nobody ever types, as in a
-// container, it waits until ctx ends.
+// demoTalk sends every line of stdin as the person, and waits for each answer, until stdin ends. Where nobody ever
+// types, as in a container, it waits until ctx ends.
 func demoTalk(ctx context.Context, network *local.Network, out *hops, stdin io.Reader) error {
 	in, isFile := stdin.(*os.File)
-	somebody := isFile && terminal.Is(in)
+	somebody := isFile && terminal.Is(in) // a person types, or has typed: the end of the input then ends the demo
 	if somebody {
 		out.print("demo", "or type a message here and press Enter; Ctrl-D ends it")
 	}
@@ -197,7 +198,7 @@ func demoTalk(ctx context.Context, network *local.Network, out *hops, stdin io.R
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	answers := make(chan struct{}) // one for each message of the bot's
+	answers := make(chan struct{}) // gets a value for each message that the bot sends
 	wg.Go(func() {
 		for n := 0; ; n++ {
 			act, err := network.Act(ctx, n)
@@ -244,7 +245,7 @@ func demoTalk(ctx context.Context, network *local.Network, out *hops, stdin io.R
 	}
 }
 
-// demoSays says a line as the person.
+// demoSays sends a line as the person.
 func demoSays(ctx context.Context, network *local.Network, out *hops, line string) error {
 	out.print(string(demoPerson), "says %q", line)
 	if err := network.Say(ctx, local.Message{User: demoPerson, Text: line}); err != nil {

@@ -42,18 +42,20 @@ Exits with 0 when nothing is wrong, with 1 when something is, and with 2 when th
 	return c.Command
 }
 
+// doctor runs the doctor with all that this command knows of the configuration and the running server, and prints the
+// findings. Its error decides the exit code.
 func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 	cfg, faults := config.Glimpse(a.source())
 	if cfg != nil && len(faults) == 0 && len(cfg.Shards) > 0 {
 		return cfg.WhichShard()
 	}
-	if cfg != nil && os.Geteuid() == 0 { // other users are refused when they read files that they may not read
+	if cfg != nil && os.Geteuid() == 0 { // root alone can read another user's data folder: the system refuses all others
 		if err := ownData(cfg); err != nil {
 			return err
 		}
 	}
 	f, err := a.find(ctx)
-	if err != nil { // it is among the findings
+	if err != nil { // without a server: doctor.Run looks for it again, and reports what it finds
 		f = found{}
 	}
 	if f.client != nil && f.cfg != nil {
@@ -63,7 +65,7 @@ func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 	if cfg != nil && len(faults) == 0 {
 		faults, _ = errors.AsType[config.Faults](cfg.Unusable())
 		for _, f := range faults {
-			if !strings.Contains(strings.ToLower(f.Path), "tls") { // which doctor looks at itself
+			if !strings.Contains(strings.ToLower(f.Path), "tls") { // package doctor checks the certificate itself
 				shown = append(shown, f)
 			}
 		}
@@ -96,7 +98,7 @@ func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 	if err := a.print(asJSON, r, func(w io.Writer) { findingsText(w, r.Findings) }); err != nil {
 		return err
 	}
-	if o.Guest != "" { // the server's user may see none of these findings
+	if o.Guest != "" { // a file that only this user may not read is no fault for the server's user
 		faults = slices.DeleteFunc(faults, func(f config.Fault) bool { return f.Denied })
 	}
 	switch {
@@ -116,8 +118,8 @@ func (w where) guest() string {
 	return guestOf(file, st, err, os.Geteuid())
 }
 
-// guestOf is guest for the user uid. st and err are the result of os.Stat of the file. A file in a folder that this user
-// may not enter counts as another user's.
+// guestOf is guest for the user with the id uid. st and err are the result of os.Stat of the configuration file. A file
+// in a folder that this user may not enter counts as another user's.
 func guestOf(file string, st os.FileInfo, err error, uid int) string {
 	switch {
 	case uid == 0, err != nil && !errors.Is(err, fs.ErrPermission), err == nil && files.Owner(st) == uid:
@@ -140,7 +142,7 @@ func (w where) startCommand(cfg *config.Config) string {
 	return serveCommand + w.meant()
 }
 
-// meant returns the flags by which another command means the same configuration.
+// meant returns the flags with which another command uses the same configuration and data folder as this one.
 func (w where) meant() (flags string) {
 	if w.configPath != "" {
 		flags += " --config " + w.configPath

@@ -23,7 +23,7 @@ import (
 func newEnrollCmd(a *app) *cobra.Command {
 	var args manage.Enroll
 	c := command(a, ops.Enroll, "Make credentials for a new gateway")
-	c.Args, c.ValidArgsFunction = cobra.MaximumNArgs(1), nil // it is a new name
+	c.Args, c.ValidArgsFunction = cobra.MaximumNArgs(1), nil // the shell proposes no name: the gateway's is a new one
 	c.Long = `Makes a gateway and prints its credentials as the lines of its .env file. The credentials are
 shown only once. Every Hermes gateway since June 2026 takes them.
 
@@ -114,8 +114,8 @@ func clock(t time.Time) string { return t.Local().Format("15:04:05") }
 // intoEnv says what to do with a gateway's lines.
 const intoEnv = ". Put these lines into ~/.hermes/.env on the gateway's machine and restart the gateway"
 
-// newCredentials asks for credentials. It prints their .env lines on stdout, and everything else on stderr, with the
-// next step at the end.
+// newCredentials asks for credentials. It prints their .env lines on stdout, and everything else on stderr: first done,
+// which says what happened to the gateway, and at the end the next step.
 func newCredentials[A any](ctx context.Context, c operation[A, manage.Enrolled], args A, done string, next func(manage.Enrolled) string) error {
 	a := c.app
 	e, err := ask(ctx, a, c.op, args)

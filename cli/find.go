@@ -62,7 +62,7 @@ func (w where) knownSockets() []string {
 	return []string{system}
 }
 
-// find is where.find, and tells the user which server it found, if that is not obvious.
+// find returns what where.find does. It also prints which server it found, if that is not obvious.
 func (a *app) find(ctx context.Context) (found, error) {
 	f, err := a.where.find(ctx)
 	if f.note != "" {
@@ -71,7 +71,8 @@ func (a *app) find(ctx context.Context) (found, error) {
 	return f, err
 }
 
-// stopped returns an error if the server runs. It is for commands that change the database's file.
+// stopped returns an error if the server runs, or if it is not known whether one does. It is for commands that change
+// the database's file.
 func (a *app) stopped(ctx context.Context) error {
 	f, err := a.find(ctx)
 	if err == nil && f.client != nil {
@@ -80,13 +81,16 @@ func (a *app) stopped(ctx context.Context) error {
 	return err
 }
 
-// find looks for the running server: at the socket in the command's own data folder first, else at those that are known.
+// find looks for the running server: first at the socket in the command's own data folder, then at the known sockets.
+// There it accepts a server only if it is clear that the user means that one.
 func (w where) find(ctx context.Context) (f found, err error) {
 	cfg, faults := config.Glimpse(w.source())
 	if cfg != nil && len(cfg.Shards) > 0 {
 		return f, cfg.WhichShard()
 	}
-	var denied error // why this user may not use the data folder; a member of a service's group may still use its known socket
+	// denied is why this user may not use the data folder. A member of a service's group may still use the service's
+	// known socket.
+	var denied error
 	asked := target{file: abs(config.File(w.source())), decided: w.configGiven()}
 	if cfg != nil {
 		denied = ownData(cfg)
@@ -120,7 +124,7 @@ func (w where) find(ctx context.Context) (f found, err error) {
 		f.note = terminal.Sprintf("the server with the data folder %s answers", o.server.DataDir)
 	}
 	dataDir := o.server.DataDir
-	if w.shard != "" { // it lies in the node's
+	if w.shard != "" { // the shard's data folder is one inside its node's, as the configuration says by itself
 		dataDir = ""
 	}
 	theirs, fault := config.Load(config.Source{Path: o.server.Config, Found: o.server.Config != asked.file, DataDir: dataDir, Env: w.env, Networks: configurable(), Shard: w.shard})
@@ -144,20 +148,23 @@ func (w where) unless(f found, faults config.Faults) error {
 type target struct {
 	file    string // the configuration file, absolute; empty: none
 	dataDir string
-	given   bool // somebody wrote that folder
-	there   bool // there is a database in it
+	given   bool // dataDir was set by the file, a variable or a flag, and is not the default
+	there   bool // there is a database in dataDir
 	decided bool // the configuration was named for this command
 }
 
-// pick chooses among the servers at the known sockets when the command's own data folder has none; nil: no server. If
-// the choice is not clear, the error names both folders. closed is why a server could not be asked which one it is.
+// pick chooses among the servers at the known sockets when none listens in the command's own data folder; nil: no
+// server. If the choice is not clear, the error names the data folders. closed is why a server could not be asked which
+// one it is.
 func pick(a target, running []other, closed error) (*other, error) {
 	for i, o := range running {
-		if o.server.DataDir == a.dataDir || !a.given && a.file != "" && o.server.Config == a.file { // a service has its data folder from elsewhere
+		if o.server.DataDir == a.dataDir || !a.given && a.file != "" && o.server.Config == a.file { // the same file: a service's data folder comes from its unit
 			return &running[i], nil
 		}
 	}
-	open := !a.given && (a.file == "" || !a.there) // nobody named a data folder, and there is no configuration file, or no database where it says
+	// open: nothing says that another server is meant. Nobody named a data folder, and there is no configuration file,
+	// or no database in the folder that the file leads to.
+	open := !a.given && (a.file == "" || !a.there)
 	switch {
 	case a.decided:
 		return nil, nil
@@ -187,8 +194,8 @@ func folders(all []other) string {
 	return strings.Join(out, " and ")
 }
 
-// ownData refuses a data folder of another user. Root may use such a folder if it was given by the file, a variable or a
-// flag, as for a service, but not if it is the default in another user's environment.
+// ownData refuses a data folder of another user. Root may use such a folder if it was given by the file, a variable or
+// a flag, as for a service, but not if it is the default in another user's environment.
 func ownData(cfg *config.Config) error {
 	who, root := files.Anothers(cfg.DataDir), os.Geteuid() == 0
 	switch {
@@ -244,8 +251,8 @@ func (w where) others(ctx context.Context) (all []other, closed error) {
 	return all, closed
 }
 
-// errNoDatabase is the error of a command that finds no database. It makes none by itself, because that would usually
-// be in the wrong place.
+// errNoDatabase is the error of a command that finds no database. Commands make none by themselves, because it would
+// usually be in the wrong place. may: the command has the flag --new.
 func errNoDatabase(cfg *config.Config, may bool) error {
 	hint := ""
 	if may {

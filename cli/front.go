@@ -31,13 +31,13 @@ import (
 
 // doors are the addresses at which a server is reached.
 type doors struct {
-	addr           string // HOST:PORT of listen
-	own            []string
-	listen         door.Door
-	operator       []door.Door
-	metrics, pages door.Door   // nil: none are wanted
-	tls, pagesTLS  *tls.Config // TLS of listen and of pages; nil: plain http
-	renew          func(context.Context) error
+	addr           string                      // HOST:PORT of listen
+	own            []string                    // HOST:PORT of all listeners: requests to addresses that others name must not reach them
+	listen         door.Door                   // for gateways, and for networks that call their bots
+	operator       []door.Door                 // the admin sockets
+	metrics, pages door.Door                   // nil: none are wanted
+	tls, pagesTLS  *tls.Config                 // TLS of listen and of pages; nil: plain http
+	renew          func(context.Context) error // renews the pages' own certificate until its context ends; nil: no pages
 }
 
 // openDoors opens the doors of a server that is alone. The caller closes them, unless it serves them.
@@ -135,8 +135,8 @@ func (d *doors) close() {
 type site struct {
 	*config.Config
 	follower                         *through.Follower
-	listen, pages, metrics, operator *door.Share
-	sockets                          []door.Door
+	listen, pages, metrics, operator *door.Share // this shard's parts
+	sockets                          []door.Door // its admin sockets, which operator serves
 }
 
 // front holds the doors of a node, whichever process leads its shards.
@@ -159,9 +159,9 @@ func (s *serving) openFront(ctx context.Context, cfg *config.Config, nodes map[s
 	}()
 	for _, shard := range cfg.Led() {
 		c := shard.Config
-		c.Listen = cfg.Listen // the port is known now
+		c.Listen = cfg.Listen
 		if c.Web.Listen != "" {
-			c.Web.Listen = cfg.Web.Listen
+			c.Web.Listen = cfg.Web.Listen // with the port, which openDoors has filled in
 		}
 		t := &site{Config: c}
 		t.follower = through.Follow(through.Options{
@@ -191,7 +191,7 @@ func (f *front) close() {
 	}
 }
 
-// doorsOf returns the doors of the server that leads t at present.
+// doorsOf makes the doors for a server that begins to lead t in this process.
 func (f *front) doorsOf(t *site) *doors {
 	d := &doors{addr: f.doors.addr, own: f.doors.own, tls: f.doors.tls, pagesTLS: f.doors.pagesTLS, listen: t.listen.Turn(), operator: []door.Door{t.operator.Turn()}}
 	if f.doors.metrics != nil {
@@ -203,7 +203,7 @@ func (f *front) doorsOf(t *site) *doors {
 	return d
 }
 
-// run answers until ctx ends. An error of a door ends it.
+// run serves all doors until ctx ends, or until one fails; then it returns that door's error.
 func (f *front) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -244,7 +244,8 @@ func (f *front) run(ctx context.Context) error {
 	return nil
 }
 
-// at passes each request to its shard's part of a door. address returns the shard's own public address there.
+// at returns a handler that passes each request to its shard's part of a door: share returns that part, and address the
+// public address that the shard has of its own there. The handler answers the health checks of the node itself.
 func (f *front) at(share func(*site) http.Handler, address func(*config.Config) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t, r := f.find(r, address)
@@ -262,7 +263,8 @@ func (f *front) at(share func(*site) http.Handler, address func(*config.Config) 
 	})
 }
 
-// ready says whether there is somebody for each shard.
+// ready answers with 200 if each shard is led by this node or by another one to which requests can be passed, and else
+// with 503.
 func (f *front) ready(w http.ResponseWriter) {
 	for _, t := range f.sites {
 		if !t.listen.Served() && !t.follower.Led() {

@@ -42,7 +42,7 @@ func newGatewayShowCmd(a *app) *cobra.Command {
 	})
 }
 
-// holdings writes a line for each kind of thing that a gateway holds.
+// holdings writes what belongs to a gateway, a line for each kind: people, chats, settings, waiting messages.
 func holdings(w io.Writer, g manage.Gateway, now time.Time) {
 	line := func(what string, all ...string) {
 		_, _ = fmt.Fprintf(w, "%-17s %s\n", what, terminal.Plain(strings.Join(all, ", ")))
@@ -149,7 +149,7 @@ func newGatewayRevokeCmd(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		name, goes := nameOr(g.Name, g.ID), losses(g.Holds) // its name ends with it
+		name, goes := nameOr(g.Name, g.ID), losses(g.Holds) // asked before: a revoked gateway has no name any more
 		question := fmt.Sprintf("Revoke %s? Its credentials end at once", name)
 		if goes != "" {
 			question += ". Also removed: " + goes

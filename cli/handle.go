@@ -158,12 +158,12 @@ func runHandlers(ctx context.Context, a *app, c *handler.Config, envFile, state 
 	r.Tell = manager.Ready
 	defer manager.Stopping("told to")
 	if err = r.Run(ctx, hurry); errors.Is(err, client.ErrRefused) {
-		return usageError{fmt.Errorf("%w: hermes-connector gateway rotate NAME makes another", err)} // it would be refused again
+		return usageError{fmt.Errorf("%w: hermes-connector gateway rotate NAME makes another", err)} // exit code 2: a restart would be refused again
 	}
 	return err
 }
 
-// credentialLines looks variables up in the file or, without a file, in the environment.
+// credentialLines returns a function that looks up a variable in the file or, without a file, in the environment.
 func credentialLines(a *app, file string) (func(string) string, error) {
 	if file == "" {
 		return a.getenv, nil

@@ -34,8 +34,8 @@ func (j shownJSON) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// colours puts colour on the level of each line of a text log. The handler writes a line at a time, and the level stands
-// before everything that others wrote.
+// colours colours the level in each line of a text log. The handler writes one line at a time, and the level comes
+// before the message and the attributes, which may have other people's text.
 type colours struct{ to io.Writer }
 
 var levelColours = [][2]string{

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	firstLook  = time.Minute // after the start: until then bots connect
-	nextLook   = time.Hour
+	firstLook  = time.Minute     // the time from the start to the first look for faults: until then bots connect
+	nextLook   = time.Hour       // the pause between two looks
 	hostFresh  = 2 * time.Second // how long a look at the machine is good: a page may ask every second
 	hostWithin = 3 * time.Second // how long a caller waits for a look: a slow answer does not mean a dead disk
 )
@@ -32,9 +32,9 @@ type machineLook struct {
 
 	mu      sync.Mutex    // guards the fields below; not held while anything is looked at
 	looking chan struct{} // closed when the look under way is done; nil: there is none
-	looked  time.Time     // when the last one was done
-	host    finding.List  // the result
-	free    int64         // bytes on the data folder's disk; negative: not known
+	looked  time.Time     // when the last look was done; zero: none was
+	host    finding.List  // the findings of that look
+	free    int64         // bytes free on the data folder's disk at that look; negative: not known
 }
 
 // findings returns the present findings. afresh demands a new look, for somebody who has just fixed something. It may
@@ -85,6 +85,7 @@ func (l *machineLook) shared(afresh bool, look func() (finding.List, int64)) (fi
 	return slices.Clone(l.host), l.free
 }
 
+// database returns the findings about the open database.
 func (l *machineLook) database() (out finding.List) {
 	file, db := l.cfg.Database(), l.core.db
 	if err := db.Probe(); err != nil {
@@ -108,6 +109,7 @@ func (l *machineLook) database() (out finding.List) {
 	return out
 }
 
+// snapshots returns the findings about the nightly snapshots; none if they are off.
 func (l *machineLook) snapshots(now time.Time) finding.List {
 	if l.core.keeper == nil {
 		return nil
@@ -135,13 +137,13 @@ func watch(ctx context.Context, svc *manage.Service, news <-chan struct{}, shard
 		t.Reset(nextLook)
 		st, err := svc.Status(ctx, struct{}{})
 		if err != nil {
-			continue // the database's end is told elsewhere
+			continue // the database cannot be read; a database that has failed ends the server, with this error in the log
 		}
 		known = changes(log, known, inShard(st.Findings, shard))
 	}
 }
 
-// inShard returns all with the commands for this shard; see relay.InShard.
+// inShard returns the findings with their fixes for one of several shards: the commands in them name the shard.
 func inShard(all finding.List, shard string) finding.List {
 	all = slices.Clone(all)
 	for n := range all {
@@ -150,7 +152,8 @@ func inShard(all finding.List, shard string) finding.List {
 	return all
 }
 
-// changes logs how found differs from known, and returns what is known then.
+// changes logs which faults in found are new and which of known are gone. It returns the faults in found, by code and
+// by what they are about, as the next call's known.
 func changes(log *slog.Logger, known map[[2]string]bool, found finding.List) map[[2]string]bool {
 	now := make(map[[2]string]bool, len(found))
 	for _, f := range found {

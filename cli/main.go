@@ -44,8 +44,8 @@ func Main() int {
 type app struct {
 	console
 	where
-	makes *bool // --new, of a command that has it: it may make a database
-	began bool  // a command was found and its arguments make sense
+	makes *bool // the value of --new: the command may make a database; nil: the command has no such flag
+	began bool  // cobra found a command and accepted its arguments
 }
 
 func (a *app) run(ctx context.Context, args []string) int {
@@ -91,10 +91,10 @@ func exitCode(err error, began bool) int {
 	return exitFailure
 }
 
-// usageError is an argument that makes no sense, found after cobra was content.
+// usageError is the error of an argument that makes no sense, although cobra accepted the command line.
 type usageError struct{ error }
 
-// errFinding makes a command exit with 1 after it has said everything there is to say.
+// errFinding makes a command exit with 1 without a message: the command has printed everything already.
 var errFinding = errors.New("")
 
 func newRoot(a *app) *cobra.Command {
@@ -151,7 +151,7 @@ func newRoot(a *app) *cobra.Command {
 // about describes the program in a line.
 const about = "Keeps your chat bots online in one place, and brings their messages to your Hermes agents"
 
-// Command returns the tree of all commands, for what describes them: man pages.
+// Command returns the tree of all commands, from which the man pages are made.
 func Command() *cobra.Command {
 	root := newRoot(&app{})
 	root.Long += "\n\n" + topics()
@@ -184,7 +184,8 @@ func child(c *cobra.Command, name string) *cobra.Command {
 	return nil
 }
 
-// choose names the subcommands, for a command that only holds others.
+// choose returns the error of a command that only holds others, and was called without one of them or with an unknown
+// one. The error names the subcommands.
 func choose(c *cobra.Command, args []string) error {
 	var names []string
 	for _, s := range c.Commands() {

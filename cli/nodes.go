@@ -23,7 +23,7 @@ import (
 // handoverTime is how long a command waits for another node to lead.
 const handoverTime = time.Minute
 
-// checkTime bounds a check of all that there is.
+// checkTime bounds cluster check, which reads all that PostgreSQL has of the database.
 const checkTime = 2 * time.Hour
 
 func newClusterCmd(a *app) *cobra.Command {
@@ -97,8 +97,8 @@ open. It changes nothing, and takes as long as reading all of it. Exits with 1 i
 	return group("cluster", "Say which machine of a cluster leads, and check what they share", move, drain, check)
 }
 
-// asNode calls do with a Node by which do can read and change what the engine of cfg's shard has. The Node is not run,
-// so this process does not appear among the nodes.
+// asNode calls do with a Node, through which do can read and change what the PostgreSQL of cfg's shard has about the
+// cluster. Nobody runs the Node, so this process gives no sign of life and does not appear among the nodes.
 func (a *app) asNode(ctx context.Context, cfg *config.Config, within time.Duration, do func(context.Context, *cluster.Node) error) error {
 	if !cfg.Cluster.On() {
 		return errors.New("this machine belongs to no cluster: see hermes-connector help cluster")
@@ -113,7 +113,7 @@ func (a *app) asNode(ctx context.Context, cfg *config.Config, within time.Durati
 	return do(ctx, n)
 }
 
-// asNodes is asNode for each of the engines, with the shards whose log is there.
+// asNodes is asNode for each PostgreSQL of the configuration. do also gets the shards whose log that PostgreSQL has.
 func (a *app) asNodes(ctx context.Context, within time.Duration, do func(context.Context, *cluster.Node, []config.Shard) error) error {
 	cfg, err := a.config()
 	if err != nil {
@@ -144,7 +144,7 @@ func tellChecked(w io.Writer, cfg *config.Config, c cluster.Checked) {
 	}
 }
 
-// overview asks the engine of cfg's shard for an overview.
+// overview asks the PostgreSQL of cfg's shard for an overview of its nodes and shards.
 func (a *app) overview(ctx context.Context, cfg *config.Config) (o cluster.Overview, err error) {
 	err = a.asNode(ctx, cfg, 3*time.Second, func(ctx context.Context, n *cluster.Node) (err error) {
 		o, err = n.Overview(ctx)
@@ -153,7 +153,7 @@ func (a *app) overview(ctx context.Context, cfg *config.Config) (o cluster.Overv
 	return o, err
 }
 
-// shardsStatus shows who leads which of several shards.
+// shardsStatus prints which node leads which of several shards. Its error is errFinding if a shard has no leader.
 func (a *app) shardsStatus(ctx context.Context, cfg *config.Config, asJSON bool) error {
 	var all []cluster.Overview
 	var heavy []string
@@ -184,7 +184,7 @@ func (a *app) shardsStatus(ctx context.Context, cfg *config.Config, asJSON bool)
 	return err
 }
 
-// tooHeavy returns the shards of an engine that alone weigh more than the most that a node is meant to lead
+// tooHeavy returns the shards of one PostgreSQL that alone weigh more than the most that a node is meant to lead
 // (cluster.Bound). It returns none if there are no more shards than nodes: then no node needs to lead two.
 func tooHeavy(shards []config.Shard, o cluster.Overview) (names []string) {
 	nodes, sum := 0, 0.0
@@ -228,7 +228,7 @@ func nodesTable(w io.Writer, o cluster.Overview) {
 				behind += s.Top - min(s.Top, n.Places[s.Name])
 			}
 		}
-		copied := "" // if it keeps no copy: then its file is filled when it begins to lead
+		copied := "" // the node keeps no copy as the next leader: its file is filled when it begins to lead
 		if copies > 0 {
 			copied = strconv.FormatUint(behind, 10)
 		}

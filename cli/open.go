@@ -38,8 +38,8 @@ func (w where) source() config.Source {
 }
 
 // openStore opens the database and the vault in it, and makes them at the first start. A server compacts the database
-// first; a single command does not spend the time. commits also stores every change; nil: it is not stored elsewhere.
-// The caller closes the database.
+// first; a single command does not spend the time. commits, unless nil, is a log that stores every change too. The
+// caller closes the database.
 func openStore(ctx context.Context, cfg *config.Config, server bool, commits *boltfile.Log, log *slog.Logger) (*store.DB, *vault.Vault, error) {
 	if err := ownData(cfg); err != nil {
 		return nil, nil, err
@@ -108,8 +108,8 @@ func settings(cfg *config.Config, addr string, bots []platforms.Bot, g *guard.Gu
 }
 
 // client returns a client for the running server or, if none runs, for the database, opened for this command. If there
-// is no database, a command that makes changes is refused, unless it may make one; a command that only reads sees an
-// empty one, which is removed afterwards. The caller ends it with done.
+// is no database, a command that makes changes is refused, unless it may make one; a command that only reads gets an
+// empty database in a temporary folder, which is removed afterwards. The caller ends the client with done.
 func (a *app) client(ctx context.Context, changes bool) (c *admin.Client, done func() error, err error) {
 	f, err := a.find(ctx)
 	if err != nil {
@@ -118,7 +118,7 @@ func (a *app) client(ctx context.Context, changes bool) (c *admin.Client, done f
 	if f.client != nil {
 		return f.client, func() error { return nil }, nil
 	}
-	cfg, nothing := f.cfg, func() error { return nil }
+	cfg, nothing := f.cfg, func() error { return nil } // nothing removes the empty database, if there is one
 	if cfg.Cluster.On() {
 		return nil, nil, errNotHere(cfg)
 	}
@@ -141,7 +141,7 @@ func (a *app) client(ctx context.Context, changes bool) (c *admin.Client, done f
 	if err != nil {
 		return nil, nil, err
 	}
-	// Opening the database sets damaged records aside. It is reported now, because no later start can report it.
+	// Opening the database sets damaged records aside. The log reports them now, because no later start can.
 	db, v, err := openStore(ctx, cfg, false, nil, a.warnings())
 	if errors.Is(err, store.ErrLocked) {
 		return nil, nil, fmt.Errorf("%w %s and does not answer on the admin socket: that process is starting, stopping or stuck; try again in a moment",

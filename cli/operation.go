@@ -16,7 +16,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
-// operation is the command of an operation. Its name and its arguments are the table's; words and flags are its own.
+// operation is the command of an operation. Its name and its arguments come from the table in package ops; its help and
+// its flags are written beside it.
 type operation[A, R any] struct {
 	*cobra.Command
 	app    *app
@@ -32,7 +33,8 @@ func command[A, R any](a *app, op ops.Op[A, R], short string) operation[A, R] {
 	return operation[A, R]{c, a, op, jsonFlag(c)}
 }
 
-// accept lets c take the arguments that the table of operations lists, and offers values for each.
+// accept lets c take the arguments that the table of operations lists, and makes the shell propose values for each. The
+// list ends with the flags (--…), which the command defines itself.
 func (a *app) accept(c *cobra.Command, args []string) {
 	if n := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--") }); n >= 0 {
 		args = args[:n]
@@ -93,7 +95,8 @@ func hiddenGroup(root *cobra.Command, name string) *cobra.Command {
 	return c
 }
 
-// complete offers values for each of the arguments. It makes no database.
+// complete returns a function that proposes values for each of the arguments to the shell. Where there is no database,
+// it leaves none behind.
 func (a *app) complete(args []string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, given []string, _ string) (all []string, _ cobra.ShellCompDirective) {
 		if len(given) >= len(args) {
@@ -115,7 +118,8 @@ func (a *app) complete(args []string) cobra.CompletionFunc {
 	}
 }
 
-// gatewayNames returns the names of all gateways that are not revoked. It makes no database.
+// gatewayNames returns the names of all gateways that are not revoked. Where there is no database, it leaves none
+// behind.
 func (a *app) gatewayNames(ctx context.Context) (names []string, err error) {
 	gateways, err := ask(ctx, a, ops.Gateways, struct{}{})
 	for _, g := range gateways {
@@ -138,7 +142,8 @@ func (c operation[A, R]) asking(args func(pos []string) (A, error), human func(w
 	return c.Command
 }
 
-// listing is asking for an operation whose result is a list: it prints a table, or the text none.
+// listing makes c carry out its operation, whose result is a list, and print it as a table; the text none if the list
+// is empty.
 func listing[A, T any](c operation[A, []T], args func(pos []string) (A, error), none string, head []any, row func(T) []any) *cobra.Command {
 	return c.asking(args, func(w io.Writer, _ A, all []T) { list(c.app, w, all, none, head, row) })
 }
@@ -176,7 +181,7 @@ func ask[A, R any](ctx context.Context, a *app, op ops.Op[A, R], args A) (result
 	return result, err
 }
 
-// askServer asks the running server, and nobody else.
+// askServer carries out an operation in the running server. It is an error if none runs.
 func askServer[R any](ctx context.Context, a *app, op ops.Op[struct{}, R]) (r R, err error) {
 	f, err := a.find(ctx)
 	if err == nil && f.client == nil {

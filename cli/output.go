@@ -104,8 +104,8 @@ func list[T any](a *app, w io.Writer, all []T, none string, head []any, row func
 	table(w, narrow(rows))
 }
 
-// narrow removes columns that tell a household nothing: TENANT if all rows have the default tenant, and INSTANCE if
-// every instance has its gateway's name. Empty cells tell nothing either.
+// narrow removes columns that tell a household nothing: TENANT if all rows have the default tenant, INSTANCE if every
+// instance has its gateway's name, and NAME if no row has a name. An empty cell counts as the usual value.
 func narrow(rows [][]any) [][]any {
 	gateway := slices.Index(rows[0], any("GATEWAY"))
 	usual := map[any]func(row []any) string{ // by heading: the value that tells nothing
@@ -192,8 +192,8 @@ func (c *console) confirmed(yes bool, question, done string) error {
 	return nil
 }
 
-// below returns the text to put before lines that are appended to a file, because the file's last line may lack its
-// end.
+// below returns the text to print before .env lines: a newline if stdout is a file that is not empty, since its last
+// line may lack a newline; otherwise nothing.
 func (c *console) below() string {
 	if f, ok := c.stdout.(*os.File); ok {
 		if st, err := f.Stat(); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
@@ -203,7 +203,7 @@ func (c *console) below() string {
 	return ""
 }
 
-// warnings returns a log for the user of a command.
+// warnings returns a log on stderr for the user of a command, which shows warnings and errors only.
 func (c *console) warnings() *slog.Logger {
 	return slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }

@@ -44,7 +44,7 @@ theirs, also in chats whose other messages go to another gateway.`
 		}
 		for _, p := range slices.Sorted(maps.Keys(l.DeepLinks)) {
 			_, _ = fmt.Fprintf(w, "\nor open, or scan with a phone (%s):\n\n  %s\n\n", p, terminal.Plain(l.DeepLinks[p]))
-			_, _ = fmt.Fprint(w, qr.Blocks(l.DeepLinks[p])) // too long for one: the link is enough
+			_, _ = fmt.Fprint(w, qr.Blocks(l.DeepLinks[p])) // empty if the link is too long for a QR code
 		}
 	})
 	code := c.RunE
@@ -153,7 +153,7 @@ PERSON is their id, or @ and the name of their account.`
 	})
 }
 
-// personOf reads a person as a flag names them.
+// personOf reads a person, written as PLATFORM:PERSON. flag names the flag or the command in the error.
 func personOf(flag, raw string) (p store.Person, err error) {
 	platform, user, ok := strings.Cut(raw, ":")
 	if !ok || platform == "" || user == "" {
@@ -186,7 +186,8 @@ func newPeopleCmd(a *app) *cobra.Command {
 	return group("people", "Show whose messages go where, name them, and change it", c, newPeopleNameCmd(a), newPeopleDirectCmd(a))
 }
 
-// instances returns a gateway's name for each instance: gateways of one instance hold the same things.
+// instances returns the name of one gateway for each instance, since all gateways of an instance have the same people,
+// chats and messages.
 func (a *app) instances(ctx context.Context) (names []string, err error) {
 	gateways, err := ask(ctx, a, ops.Gateways, struct{}{})
 	var asked []relay.InstanceID
@@ -253,7 +254,7 @@ func newGatewayAccessCmd(a *app) *cobra.Command {
 	})
 }
 
-// heard says to whom a gateway listens in its granted chats.
+// heard returns a phrase for the people to whom a gateway listens in its group chats.
 func heard(p manage.Principal) string {
 	switch p.Policy {
 	case relay.AnyOne:
@@ -318,7 +319,7 @@ func newGatewayPolicyCmd(a *app) *cobra.Command {
 	})
 }
 
-// policyLine returns a policy in a line.
+// policyLine describes, in one line, which messages of a platform's group chats reach a gateway.
 func policyLine(r manage.Relevance) string {
 	out := string(r.Platform) + ": all messages"
 	if r.RequireAddress {

@@ -24,16 +24,16 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
-// host makes bots the hosted ones: those that are hosted already notice nothing.
+// host makes the server run exactly these bots. Those that run already are not disturbed.
 func (c *core) host(ctx context.Context, bots []platforms.Bot) {
-	c.files.Host(bots) // first, since the hub's bots name files and are called
+	c.files.Host(bots) // these two before the hub, which starts bots: a bot that runs names files and gets calls
 	c.hooks.Host(bots)
 	c.hub.Host(ctx, bots)
 }
 
-// configured is a bot of [[bots]] that is hosted.
+// configured is a bot of [[bots]] that the server runs.
 type configured struct {
-	as  config.Bot
+	as  config.Bot // the settings with which bot was opened
 	bot platforms.Bot
 }
 
@@ -59,8 +59,8 @@ type reloader struct {
 	bots []configured
 }
 
-// newReloader makes the reloader of a server that was started with cfg, and hosts bots for it: one for each of cfg's, in
-// that order.
+// newReloader makes the reloader of a server that was started with cfg, and hosts bots for it: one for each of cfg's,
+// in that order.
 func newReloader(cfg *config.Config, bots []platforms.Bot, c *core, g *guard.Guard, log *slog.Logger) *reloader {
 	r := &reloader{core: c, guard: g, log: log, started: cfg}
 	for n, b := range cfg.Bots {
@@ -141,8 +141,8 @@ func (r *reloader) takeOver(ctx context.Context) (out manage.Reloaded, err error
 	return out, nil
 }
 
-// next returns the bots of a configuration: those that are hosted with the same setup, unless they gave up, and others
-// new.
+// next returns the bots of a configuration: for each the hosted bot if that has the same settings and did not give up,
+// else a new one.
 func (r *reloader) next(all []config.Bot) (bots []configured, err error) {
 	for _, b := range all {
 		i := slices.IndexFunc(r.bots, func(c configured) bool { return c.as.Same(&b) && !gaveUp(c.bot) })
@@ -165,7 +165,8 @@ func gaveUp(p platforms.Bot) bool {
 	return state == platforms.BadCredentials || state == platforms.Stopped
 }
 
-// compare says what becomes of the bots when after takes the place of before.
+// compare returns which bots are added, changed and removed when after takes the place of before. It leaves the list of
+// settings that need a restart empty.
 func compare(before, after []configured) manage.Reloaded {
 	out := manage.Reloaded{Added: []string{}, Changed: []string{}, Removed: []string{}, Restart: []string{}}
 	of := func(all []configured, b relay.Bot) *configured {

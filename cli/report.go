@@ -74,7 +74,7 @@ func tellReport(w io.Writer, r report, now time.Time) {
 	for _, f := range r.Findings {
 		_, _ = fmt.Fprintf(w, "%s %s: %s\n", f.Severity, f.Code, f.Why)
 	}
-	statusTable(w, r.Status, serveCommand, now) // where the configuration is names somebody
+	statusTable(w, r.Status, serveCommand, now) // without the path of the configuration, in which a name may be
 	if len(r.Counters) == 0 {
 		return
 	}

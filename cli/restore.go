@@ -55,7 +55,7 @@ the others are listed.`,
 			return err
 		}
 		var unopened error
-		if !cfg.Cluster.On() { // it was looked at before the others got it
+		if !cfg.Cluster.On() { // in a cluster restoreShard opened the vault before other nodes got the database
 			unopened = a.unopened(cmd.Context(), cfg.Database(), cfg)
 		}
 		if unopened != nil {
@@ -79,7 +79,8 @@ type restoredHere struct {
 	KeyFault string `json:"keyFault,omitempty"` // why the vault of the restored database does not open; empty: it opens
 }
 
-// unopened returns why the restored database cannot be used as it is; usually the vault's key is missing.
+// unopened returns why the vault of the database at path does not open with cfg's key; usually the key is missing. It
+// returns nil if the vault opens, or if the database has none.
 func (a *app) unopened(ctx context.Context, path string, cfg *config.Config) (err error) {
 	db, err := store.Open(path, store.Options{Log: a.warnings()})
 	if err != nil {
@@ -92,6 +93,7 @@ func (a *app) unopened(ctx context.Context, path string, cfg *config.Config) (er
 	return nil
 }
 
+// restore replaces the database of this machine with the backup at path, while no server runs.
 func (a *app) restore(ctx context.Context, cfg *config.Config, path, identity string, salvage bool) (got restore.Restored, err error) {
 	if err := a.stopped(ctx); err != nil {
 		return got, err

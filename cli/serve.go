@@ -87,7 +87,7 @@ func (s *serving) serve(more ...*core) []*core {
 	return slices.Clone(s.cores)
 }
 
-// ended takes c from those that serve.
+// ended removes c from the cores that serve.
 func (s *serving) ended(c *core) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *serving) ended(c *core) {
 // run runs the connector until ctx ends. When hurry ends too, running actions are not waited for.
 func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.Logger) (err error) {
 	defer func() {
-		if s.served() || cfg.Log.JSON { // otherwise it is printed
+		if s.served() || cfg.Log.JSON { // otherwise Main prints the error
 			logStopped(ctx, log, err)
 		}
 	}()
@@ -116,8 +116,9 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 	}, nil, log)
 }
 
-// lead serves cfg's shard, which is reached at the doors that open opens, until ctx ends. member is nil if this process is
-// alone.
+// lead serves cfg's shard until ctx ends, at the doors that open opens. member is nil if this process is alone. lead
+// opens the database, then the doors, then the bots. It joins them to a core, adds what runs beside the core's server,
+// and runs all of it.
 func (s *serving) lead(ctx, hurry context.Context, cfg *config.Config, open func() (*doors, error), member *membership, log *slog.Logger) (err error) {
 	db, v, err := openStore(ctx, cfg, true, member.log(), log)
 	if err != nil {

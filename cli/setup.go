@@ -99,7 +99,7 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 		o.Typed, o.Show, o.Clear = typist.Lines(), typist.Show, os.Getenv("TERM") != "dumb"
 	}
 	makes := true
-	at := func(file string) *app {
+	at := func(file string) *app { // a run of the program with that configuration, which prints nothing on stdout
 		other := *a
 		other.configPath, other.makes, other.stdout = file, &makes, io.Discard
 		return &other
@@ -111,7 +111,7 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 			return err
 		}
 		log := s.app.logger(cfg.Log, &s.level)
-		s.level.Set(slog.LevelError) // until the conversation is over: a line would stand in the middle of a question
+		s.level.Set(slog.LevelError) // until the conversation is over: a log line would appear in the middle of a question
 		return s.run(ctx, hurry, cfg, log)
 	}
 	o.Loud = func(cfg *config.Config) { s.level.Set(cfg.Log.Level) }
@@ -132,6 +132,6 @@ func (a *app) command(ctx context.Context, name string, args ...string) error {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Env, c.Stdout, c.Stderr = a.env, a.stderr, a.stderr
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
-	c.WaitDelay = 5 * time.Second // then it is killed
+	c.WaitDelay = 5 * time.Second // if the program has not ended by then, it is killed
 	return c.Run()
 }

@@ -18,12 +18,12 @@ func (t told) Error() string { return t.why }
 
 func (told) Is(err error) bool { return err == context.Canceled }
 
-// signals makes two contexts: stop ends with the first SIGINT or SIGTERM, and its cause names the signal; hurry ends with
-// the second one. release ends both, and waits until a reload that is under way has returned.
+// signals makes two contexts: stop ends with the first SIGINT or SIGTERM, and its cause names the signal; hurry ends
+// with the second one. release ends both, and waits until a reload that is under way has returned.
 //
-// A SIGHUP asks for a reload. It means SIGTERM instead if there is no reload, or if it came because the terminal that the
-// process was started on has gone. A process that was started to ignore SIGHUP (by nohup) outlives its terminal: there it
-// always asks for a reload, or does nothing without one.
+// A SIGHUP asks for a reload. It means SIGTERM instead if reload is nil, or if the terminal on which the process was
+// started has gone. A process that was started to ignore SIGHUP (by nohup) outlives its terminal: there a SIGHUP always
+// asks for a reload, and without reload it does nothing.
 //
 // Reloads run one at a time, on a goroutine of their own, so that a long one holds up no other signal. A SIGHUP that
 // comes meanwhile causes one more.

@@ -27,7 +27,7 @@ func newStatusCmd(a *app) *cobra.Command {
 	all := c.Flags().Bool("all", false, "show all counters, and no names, ids or secrets: a report to paste into an issue")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		var nodes *cluster.Overview
-		cfg, unread := a.config()
+		cfg, unread := a.config() // unread is why the configuration cannot be used; a running server is asked all the same
 		if unread == nil && len(cfg.Shards) > 0 {
 			return a.shardsStatus(cmd.Context(), cfg, *c.asJSON)
 		}
@@ -41,7 +41,7 @@ func newStatusCmd(a *app) *cobra.Command {
 		}
 		st, err := ask(cmd.Context(), a, c.op, struct{}{})
 		if err != nil {
-			if nodes != nil && !*c.asJSON { // the server of this node may wait
+			if nodes != nil && !*c.asJSON { // perhaps this node has no server to ask, or no node leads: show at least the nodes
 				nodesTable(a.stdout, *nodes)
 			}
 			return err
@@ -199,7 +199,7 @@ func gatewayTable(w io.Writer, all []manage.InstanceStatus, now time.Time) {
 	}
 }
 
-// gatewayState describes a gateway's state; seen is when it was last seen.
+// gatewayState describes a gateway's state in words; seen is when the gateway was last connected, zero: never.
 func gatewayState(s manage.State, seen time.Time) string {
 	switch {
 	case s != manage.Away && s != manage.Asleep:
@@ -309,7 +309,8 @@ func explainedAll(a *app, w io.Writer, all []gate.Decision) {
 	}
 }
 
-// explained writes one verdict: the message, and below it what happened to it, and what would change that.
+// explained writes one decision: the message, and below it what happened to the message and the command that would
+// change that.
 func explained(w io.Writer, d gate.Decision) {
 	at := d.At.Local().Format(time.TimeOnly)
 	if time.Since(d.At) > 12*time.Hour {

@@ -19,7 +19,9 @@ import (
 
 // finder returns a function that finds the leader of cfg's shard, and the key by which the nodes recognise each other.
 func finder(node *cluster.Node, cfg *config.Config) func(context.Context) (through.Leader, error) {
-	var known through.Leader // its key is cfg's vault's, which a passphrase takes a while to open
+	// known is the leader whose key was made last. The key is made once for each leader's run, because a passphrase
+	// takes a while to open the vault.
+	var known through.Leader
 	return func(ctx context.Context) (through.Leader, error) {
 		name, run, address, err := node.Leader(cfg.Shard)
 		l := through.Leader{Name: name, Run: run, URL: address}
@@ -53,7 +55,7 @@ func finder(node *cluster.Node, cfg *config.Config) func(context.Context) (throu
 	}
 }
 
-// receiver receives requests that other nodes pass on; nil: there are no other nodes.
+// receiver returns a receiver for the requests that other nodes pass on; nil: this process is alone.
 func (m *membership) receiver(cfg *config.Config, v *vault.Vault, log *slog.Logger) *through.Receiver {
 	if m == nil {
 		return nil
@@ -66,7 +68,8 @@ func nodeKey(v *vault.Vault) through.Key {
 	return func(message []byte) []byte { return v.MAC("node", relay.NewSecret(message)) }
 }
 
-// bound returns the headers that say who calls, beside those that all proxies write.
+// bound returns the headers, beside the X-Forwarded ones, from which the leader learns who calls: that in which a proxy
+// names the person who opens the web pages.
 func bound(cfg *config.Config) []string {
 	if cfg.Web.TrustHeader == "" {
 		return nil
@@ -74,8 +77,8 @@ func bound(cfg *config.Config) []string {
 	return []string{cfg.Web.TrustHeader}
 }
 
-// nodeTLS checks the certificate of a node at host: it must be for that host, or be this node's own certificate, whose
-// key nobody else has (own; nil: this node has none).
+// nodeTLS returns the TLS configuration for calls to another node at host. The other node's certificate must be valid
+// for host, or be the same as this node's own one (own; nil: there is none), whose key only the nodes have.
 func nodeTLS(own *tls.Config, host string) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,

@@ -40,7 +40,7 @@ func (a *app) misused(ctx context.Context, cmd *cobra.Command, err error) string
 	return text
 }
 
-// missing says that an argument is missing: for a gateway's name also which there are.
+// missing returns the text that the argument place is missing. For a gateway's name it adds which gateways there are.
 func (a *app) missing(ctx context.Context, place, called string) string {
 	if place != "NAME" {
 		return place + " is missing: " + called

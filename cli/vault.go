@@ -76,7 +76,7 @@ With --lost there is no former key: secrets that nobody can read any more are re
 	return group("vault", "Manage the key that opens the stored credentials", c)
 }
 
-// former says where the vault's present key is.
+// former says where the key is that the vault had until now.
 type former struct {
 	keyFile, passphraseFile, credential string
 	lost                                bool
@@ -110,8 +110,8 @@ func (f former) key(a *app) (key vault.Key, err error) {
 
 // rekeyed is the result of a rekey.
 type rekeyed struct {
-	Key     string `json:"key"` // that opens the vault now
-	Already bool   `json:"already,omitempty"`
+	Key     string `json:"key"`               // the name of the key that opens the vault now
+	Already bool   `json:"already,omitempty"` // Key opened the vault before: nothing was changed
 	NewData bool   `json:"newDataKey"`
 	// Finished: an earlier rekey was interrupted, and this one removed the values that the earlier one had replaced.
 	Finished bool `json:"finishedEarlier,omitempty"`
@@ -154,6 +154,9 @@ func (a *app) rekey(ctx context.Context, cfg *config.Config, from vault.Key, res
 	return got, err
 }
 
+// rewrap makes db's vault open with the key to, and no longer with the key from; from is nil if that key is lost. With
+// reseal, and after a loss, the vault also gets a new data key, with which all sealed records are sealed again. All
+// this is one commit.
 func rewrap(ctx context.Context, db *store.DB, to, from vault.Key, reseal bool) (got rekeyed, err error) {
 	got = rekeyed{Key: to.Name(), NewData: reseal}
 	_, err = vault.Existing(ctx, db, to)
@@ -195,9 +198,9 @@ func rewrap(ctx context.Context, db *store.DB, to, from vault.Key, reseal bool) 
 	return got, err
 }
 
-// again returns a function that opens values with former and seals them with next. If former is nil, nobody can read the
-// sealed values. Then secrets that nobody knows replace those of the gateways, so that gateways can be given new ones,
-// and for every other value the function returns vault.ErrUnseal.
+// again returns a function that opens values with former and seals them with next. If former is nil, nobody can read
+// the sealed values. Then random secrets that nobody knows replace those of the gateways, so that gateways can be given
+// new ones, and for every other value the function returns vault.ErrUnseal.
 func again(former, next *vault.Vault) rekey.Sealer {
 	return func(bucket, key string, sealed []byte) ([]byte, error) {
 		plain, err := token.Unknown(), error(nil)

@@ -75,7 +75,7 @@ func newWebLogoutCmd(a *app) *cobra.Command {
 	})
 }
 
-// listenWeb listens for the web pages; cfg then says on which port.
+// listenWeb listens for the web pages, and writes the address with the port that it got into cfg.
 func listenWeb(cfg *config.Config) (net.Listener, error) {
 	l, err := netaddr.Listen(cfg.Web.Listen)
 	if err != nil {
@@ -97,7 +97,7 @@ func webURL(cfg *config.Config) string {
 	return web.Address(cfg.Web.URL, scheme, cfg.Web.Listen)
 }
 
-// ownCertificate returns the pages' certificate of the connector's own.
+// ownCertificate returns the certificate that the connector makes itself for the web pages.
 func ownCertificate(cfg *config.Config) web.Certificate {
 	files := cfg.WebCertificate()
 	return web.Certificate{File: files.CertFile, Key: files.KeyFile}
@@ -112,7 +112,7 @@ func webFingerprint(cfg *config.Config) string {
 }
 
 // webTLS returns the TLS configuration of the web pages: with the listener's certificate, or with one of the
-// connector's own, which renew renews before it expires. nil means plain http, on this machine or to a proxy.
+// connector's own, which renew renews before it expires. pages is nil for plain http, on this machine or to a proxy.
 func webTLS(cfg *config.Config, listener *tls.Config, log *slog.Logger) (pages *tls.Config, renew func(context.Context) error, err error) {
 	if !cfg.OwnWebCertificate() {
 		return listener, func(context.Context) error { return nil }, nil

@@ -15,6 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
+// secretLeftovers matches the temporary files in which secrets are written before they get their name.
 const secretLeftovers = ".webhook-secret-*"
 
 func newWebhookCmd(a *app) *cobra.Command {

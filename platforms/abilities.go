@@ -44,7 +44,8 @@ type Examination struct {
 }
 
 // An ability is an optional interface. Ops derives from the abilities what a gateway is told, so that a platform can
-// neither claim an operation that it lacks nor forget one that it has. All follow the rules of Bot.Send.
+// neither claim an operation that it lacks nor forget one that it has. The methods that carry out a relay action follow
+// the rules of Bot.Send: any goroutine, ctx's deadline, errors that are *relay.ActionError.
 type (
 	// Editor changes a message's text. Text over the limit edits the first part and sends the
 	// rest; the result names the last part. "Not modified" is success.
@@ -56,19 +57,20 @@ type (
 	Typer interface {
 		Typing(ctx context.Context, a relay.Typing) (relay.Result, error)
 	}
-	// Reacter sets or removes the bot's reaction. Inside a penalty it is dropped and answered
-	// as not sent, "rate limited".
+	// Reacter sets or removes the bot's reaction. A reaction that cannot leave soon, or comes during a penalty of the
+	// network, is dropped: the error is relay.Dropped's, "rate limited".
 	Reacter interface {
 		React(ctx context.Context, a relay.React) (relay.Result, error)
-		// Reaction is which reaction a sets or removes, the same however a spells its message and its emoji. Pure.
+		// Reaction returns which reaction a sets or removes: the same one however a spells its message and its emoji. It
+		// asks nobody.
 		Reaction(a relay.React) relay.Reaction
 	}
 	// Deleter removes a message.
 	Deleter interface {
 		Delete(ctx context.Context, a relay.Delete) (relay.Result, error)
 	}
-	// Examiner asks the network about the bot, before the bot runs or at the same time, and changes nothing. It returns
-	// within ctx; chats are the granted ones. The result contains no credential.
+	// Examiner asks the network about the bot, before or while the bot runs, and changes nothing. It returns before ctx
+	// ends; chats are the granted chats. The result contains no credential.
 	Examiner interface {
 		Examine(ctx context.Context, chats []relay.Place) Examination
 	}
@@ -103,10 +105,10 @@ type (
 	// person who pressed, with Traits.Press, Prompt, relay.TypeCommand and the text "/" and the option's id.
 	// Batch.Refused carries the text for a person whose press does not count.
 	Prompter interface {
-		// Prompt posts a.Content with a button for each of a.Options, on the last part. Too many, or ids that do not fit,
-		// are refused, as a.Misfit says it.
+		// Prompt posts a.Content with a button for each of a.Options; the buttons are on the last part. Too many options,
+		// or ids that do not fit, are refused with the error of a.Misfit.
 		Prompt(ctx context.Context, a relay.Prompt) (relay.Result, error)
-		// Unprompt takes the buttons off a message that Prompt made. It succeeds if there are none.
+		// Unprompt removes the buttons of a message that Prompt made. It succeeds if the message has none.
 		Unprompt(ctx context.Context, chat relay.ChatID, message relay.MessageID) error
 	}
 	// Drafter shows text in the making. A draft that cannot leave at once is dropped and answered as success.
@@ -122,12 +124,13 @@ type (
 	}
 	// PublicMedia is a network whose pictures have an address that anybody can load for a while.
 	PublicMedia interface {
-		PublicURL(a relay.Attachment) (url string, ok bool) // of pictures only; never logged
+		// PublicURL returns a picture's address, which must not be logged; ok is false for any other file.
+		PublicURL(a relay.Attachment) (url string, ok bool)
 	}
 	// Historian returns earlier messages of a chat.
 	Historian interface {
 		// History returns the newest n lines before ev in its chat and thread, and after the bot's own last message
-		// there, oldest first. whole: no line is missing, or only because of n. An error means not known.
+		// there, oldest first. whole says that no lines are missing except those that n cut off. An error means not known.
 		History(ctx context.Context, ev relay.Event, n int) (lines []relay.ContextLine, whole bool, err error)
 	}
 
@@ -149,12 +152,13 @@ type (
 		// IsOwn reports whether the bot itself wrote the message.
 		IsOwn(ctx context.Context, chat relay.ChatID, message relay.MessageID) (bool, error)
 	}
-	// MessageEventer tells which event a person's message was, where the event's id is not the message's.
+	// MessageEventer is a network where the event of a person's message has another id than the message.
 	MessageEventer interface {
+		// MessageEvent returns the id of the event in which the message came.
 		MessageEvent(chat relay.ChatID, message relay.MessageID) relay.EventID
 	}
-	// Manager knows who decides who reads a chat, as the network says: its administrators, not everyone who may write
-	// there. A place with an empty chat is the whole scope. A direct chat has no manager. An error means not known,
+	// Manager knows who may decide who reads a chat: its administrators, as the network names them, not everyone who may
+	// write there. A place with an empty chat is the whole scope. A direct chat has no manager. An error means not known,
 	// which counts as no.
 	Manager interface {
 		CanManage(ctx context.Context, place relay.Place, user relay.UserID) (bool, error)
@@ -188,14 +192,14 @@ type (
 	// Responder answers through a capability. Errors are those of Send; one that wraps ErrCapabilityGone means that the
 	// network no longer accepts the capability: the caller forgets it.
 	Responder interface {
-		// Thinking reports whether c's placeholder still stands, so that no answer has taken its place. The caller
-		// asks before an answer that may or may not be the first.
+		// Thinking reports whether c's placeholder is still in the chat, so that no answer has replaced it. The caller asks
+		// when it does not know whether its answer is the first.
 		Thinking(ctx context.Context, c Capability) (bool, error)
 		// Respond answers with a, one answer at a time. first: the answer replaces c's placeholder.
 		Respond(ctx context.Context, c Capability, a relay.Send, first bool) (relay.Result, error)
-		// Discard takes c's placeholder away: nobody will answer.
+		// Discard deletes c's placeholder: nobody will answer.
 		Discard(ctx context.Context, c Capability) error
-		// Settle takes the buttons off the message with the pressed button from which c came: the press is stored.
+		// Settle removes the buttons of the message whose pressed button gave c. It is called once the press is stored.
 		Settle(ctx context.Context, c Capability) error
 	}
 	// MediaResponder is a Responder that answers with files too. The rules are those of Respond.
@@ -212,13 +216,14 @@ type (
 	CommandRegistrar interface {
 		SetCommands(manifest []json.RawMessage)
 	}
-	// CommandKnower tells the gateways' commands from other words, without blocking (CommandNames).
+	// CommandKnower is a bot that has to distinguish the gateways' commands from other words. CommandNames implements it.
 	CommandKnower interface {
-		// KnowCommands is told the names of all, for whichever network a gateway declared them.
+		// KnowCommands replaces the names known before by those of all gateways' commands, for whichever network they
+		// were declared. It does not block.
 		KnowCommands(names []string)
 	}
-	// Rememberer is a network that, for a while, answers a Send or SendMedia under a name that Once gave, which it has carried
-	// out already, with the message that stands.
+	// Rememberer is a network that remembers for a while the names that Once gave. If a Send or SendMedia comes again
+	// under a name, the network posts nothing, and the result names the message that the first one made.
 	Rememberer interface {
 		// Remembers returns for how long the network certainly remembers a name. It is constant.
 		Remembers() time.Duration
@@ -262,8 +267,8 @@ func drafts(p Bot) bool {
 	return ok && d.Drafts()
 }
 
-// Do carries out a on p. An action p has no ability for is refused as unsupported. So is a follow-up, which the hub does,
-// through whatever Responder has the capability.
+// Do carries out a on p. An action p has no ability for is refused as unsupported. So is a follow-up: the hub carries it
+// out, through the Responder that has the capability.
 func Do(ctx context.Context, p Bot, a relay.Action) (relay.Result, error) {
 	if !slices.Contains(Ops(p), a.Op()) {
 		return relay.Result{}, relay.Unsupported(a.Op())
@@ -295,7 +300,8 @@ func Do(ctx context.Context, p Bot, a relay.Action) (relay.Result, error) {
 	return relay.Result{}, relay.Unsupported(a.Op())
 }
 
-// Shared reports whether a chat that was user's direct one with p has others in it by now.
+// Shared reports whether a chat that was user's direct one with p has others in it by now. If the network cannot say, it
+// returns true and an error that makes a gateway try again.
 func Shared(ctx context.Context, p Bot, chat relay.ChatID, user relay.UserID) (bool, error) {
 	s, ok := p.(Sharer)
 	if !ok {
@@ -308,7 +314,7 @@ func Shared(ctx context.Context, p Bot, chat relay.ChatID, user relay.UserID) (b
 	return shared, nil
 }
 
-// MessageEvent returns the event that a person's message was.
+// MessageEvent returns the id of the event in which a person's message came.
 func MessageEvent(p Bot, chat relay.ChatID, message relay.MessageID) relay.EventID {
 	if e, ok := p.(MessageEventer); ok {
 		return e.MessageEvent(chat, message)

@@ -11,14 +11,14 @@ import (
 
 type callerKey struct{}
 
-// For charges requests to a platform under the returned context to the instance and its share of the rates. Refusals
-// count against it, too.
+// For charges requests to a platform under the returned context to the instance and its share of the rates. Refusals by
+// the network count against the instance, too.
 func For(ctx context.Context, i relay.InstanceID) context.Context {
 	return context.WithValue(ctx, callerKey{}, i)
 }
 
 // Caller returns the instance that For named; empty if the connector asks for itself, for example who can see a chat.
-// The connector's own requests go before those of instances.
+// A platform may let the connector's own requests leave before those of instances.
 func Caller(ctx context.Context) relay.InstanceID {
 	i, _ := ctx.Value(callerKey{}).(relay.InstanceID)
 	return i
@@ -70,15 +70,16 @@ func Patience(ctx context.Context) context.Context {
 	return ctx
 }
 
-// MutedError: the network takes no request of the whole bot before Until. The caller asks again then.
+// MutedError says that the network accepts no request of the bot, about any chat, before Until. The caller asks again
+// then.
 type MutedError struct{ Until time.Time }
 
 func (e *MutedError) Error() string {
 	return fmt.Sprintf("the network takes no request of this bot before %s", e.Until.UTC().Format(time.RFC3339))
 }
 
-// NotSent returns the error of an action that did not leave in time, because of err. wait is how long it would have had
-// to wait, or 0. Gateways try it again.
+// NotSent returns the error of an action that did not leave in time, because of err. wait is how long the action would
+// have had to wait, or 0. Gateways try the action again.
 func NotSent(wait time.Duration, err error) *relay.ActionError {
 	if wait > 0 {
 		return relay.Penalty(wait, err)

@@ -25,8 +25,8 @@ func names(list []string) map[string]bool {
 // CommandNames knows the commands of gateways by name, for networks where "/" does not reach a bot everywhere: people
 // write "!" in its place. It implements CommandKnower. Its methods may be called from any goroutine.
 type CommandNames struct {
-	mu   sync.Mutex // guards the field below
-	more map[string]bool
+	mu   sync.Mutex      // guards the field below
+	more map[string]bool // the names that KnowCommands was given last, in lower case
 }
 
 // KnowCommands implements CommandKnower.

@@ -10,10 +10,11 @@ import (
 
 // Hook is a bot whose network calls it over HTTP, for everything or, beside a connection of its own, for presses only.
 // Package relay/webhooks finds the bot by the path of a request and reads the body; the platform verifies the request.
-// An Inbox takes one batch of a bot at a time: a bot without a connection hands in with an inbox.Feed; one that has a
-// connection as well puts both into one queue, as Discord's does.
+// An Inbox accepts one batch of a bot at a time. A bot without a connection therefore hands in the events of its requests
+// with an inbox.Feed; a bot that has a connection as well puts the events of both into one queue.
 type Hook interface {
-	// HookRules returns the limits of a request. No methods: the bot is not called this way. It is constant.
+	// HookRules returns the limits of a request. If they allow no method, the network does not call this bot. It is
+	// constant.
 	HookRules() HookRules
 	// Receive verifies r, hands in its events, and returns its answer when they are on disk, or when the network would
 	// wait no longer. ctx ends when the answer is written, or nobody waits for it. It may be called from any goroutine.
@@ -63,8 +64,8 @@ type HookAnswer struct {
 	Status     int // of HTTP
 	Type       string
 	Body       []byte
-	RetryAfter time.Duration // 0: nothing is said
-	// Refused says why nothing was taken in; empty: something was, or there was nothing to take in.
+	RetryAfter time.Duration // when the network is asked to call again; 0: it is not asked
+	// Refused says why nothing was stored; empty: something was, or there was nothing to store.
 	Refused HookRefusal
 	// Notes are the call's reports about our own messages.
 	Notes []HookNote

@@ -26,11 +26,11 @@ type Bot interface {
 	// ID returns the account of the credential, without asking the network. It is constant.
 	ID() relay.Bot
 
-	// Descriptor returns the abilities of the network. Describe derives SupportsEdit and SupportedOps from the
-	// abilities below, and ignores Descriptor's values. It is constant.
+	// Descriptor returns the abilities of the network. The callers of Describe get it with SupportedOps, SupportsEdit,
+	// SupportsDraftStreaming and SupportsContext replaced by what the bot's interfaces say. It is constant.
 	Descriptor() relay.Descriptor
 
-	// Status is the truthful state of the connection now. Any goroutine; must not block.
+	// Status returns the state of the connection now. It may be called from any goroutine, and must not block.
 	Status() Status
 
 	// Run connects, hands events to in and repairs the connection. It returns nil once ctx ended, or an error
@@ -61,24 +61,24 @@ type Batch struct {
 	Events       []relay.Event
 	Undecodable  []Undecodable   // kept in quarantine
 	Moves        []Move          // of chats that got a new id; they take effect before Events
-	Roster       []RosterChange  // likewise
+	Roster       []RosterChange  // they take effect before Events
 	Capabilities []Capability    // that came in Events, kept only for the instances that receive the event
 	Receipts     []relay.Receipt // of Events, each stored with its event or not at all
 	Forwards     []relay.Forward // each belongs to one of Events, named by its id: gateways are sent the forward
-	// Refused is called, at most once for each press that reaches nobody, with the text for the person: as soon as that
-	// is known, which may be before the commit. It must not block. Nil: nobody wants to know.
+	// Refused is called, at most once for each press that reaches nobody, with the text for the person: as soon as it
+	// is known that nobody gets the press, which may be before the commit. It must not block. Nil: nobody wants to know.
 	Refused func(press relay.EventID, words string)
-	// Undecided is called, before Accept returns, for a press about which that is not clear yet: Refused may be called
-	// later, or never. It must not block. Nil: nobody wants to know.
+	// Undecided is called, before Accept returns, for a press of which it is not known yet whether it reaches anybody:
+	// Refused may be called later, or never. It must not block. Nil: nobody wants to know.
 	Undecided func(press relay.EventID)
-	// Cursor, when not nil, is stored with the batch for Inbox.Cursor. If the batch has nothing else to store, and
-	// without Save, the cursor is written within a minute: after a crash the store may have an older one.
+	// Cursor, when not nil, is stored with the batch for Inbox.Cursor. If the batch has nothing else to store and Save is
+	// false, the cursor may be written up to a minute later: after a crash the store may have an older one.
 	Cursor []byte
 	Save   bool
 }
 
-// Capability is a credential that acts on the shared bot and came inside an event. It never
-// reaches a gateway: the hub wields it through the platform's Responder.
+// Capability is a credential that came inside an event and allows answers to that event as the shared bot. It never
+// reaches a gateway: the hub uses it through the platform's Responder.
 type Capability struct {
 	Event relay.EventID // the event it came in
 	Kind  string        // "discord.interaction_token"
@@ -192,8 +192,8 @@ type Key struct {
 	Default string // used when absent
 	Help    string // one line, for `check --help`
 	Check   func(value string) error
-	Path    bool // of a file or folder: Open is handed an absolute one
-	Outside bool // of a URL that is called through Options.Outside
+	Path    bool // the value is the path of a file or folder: Open gets it as an absolute path
+	Outside bool // the value is a URL that is called through Options.Outside
 	List    bool // it may also be a list of texts, whose value has commas between them
 }
 

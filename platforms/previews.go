@@ -12,11 +12,11 @@ import (
 const keyPreviews = "previews"
 
 // Previews says for which links in a bot's messages its network may show a preview. For a preview the network fetches
-// the link: if somebody makes an agent write an address of theirs, they read what stands in the address without a click
-// by anybody. The zero value allows none.
+// the link: if somebody makes an agent write a secret into an address on their server, the fetch brings them the secret
+// without a click by anybody. The zero value allows none.
 type Previews struct {
 	all   bool
-	hosts []string // in lower case; all else is not shown
+	hosts []string // in lower case; links to other hosts get no preview
 }
 
 // PreviewsKey returns the key of a network that makes previews unless it is told not to.
@@ -59,14 +59,16 @@ var (
 	// plainLink is a link that every reader understands the same way: it has no port, no user, and none of the
 	// characters at which one network ends a link and another continues it.
 	plainLink = regexp.MustCompile(`^(?i:https?)://([A-Za-z0-9.-]+)(/[A-Za-z0-9/._~%?=&#+-]*)?$`)
-	// suspect is in everything that some reader takes for a link: a dot, in any of its forms, or the beginning of an address.
+	// suspect matches in everything that some reader takes for a link: a dot, in any of its forms, or the beginning of an
+	// address.
 	suspect = regexp.MustCompile(`[.。．｡․﹒]|//|(?i:https?:)`)
-	number  = regexp.MustCompile(`^[0-9]+(\.[0-9]+){0,2}$`)
+	// number is a number or a version, such as 1.2.3, which has dots and which no reader takes for a link.
+	number = regexp.MustCompile(`^[0-9]+(\.[0-9]+){0,2}$`)
 )
 
 // Allow reports whether a message may have previews; text is its text, and links are the targets of its formats. With a
-// list of hosts it may if everything that anybody could take for a link is a plain link to one of them; in doubt it may
-// not.
+// list of hosts the message may have them if everything in it that anybody could take for a link is a plain link to one
+// of the hosts; in doubt Allow returns false.
 func (p Previews) Allow(text string, links ...string) bool {
 	if p.all || len(p.hosts) == 0 {
 		return p.all
@@ -75,7 +77,7 @@ func (p Previews) Allow(text string, links ...string) bool {
 		if !suspect.MatchString(word) {
 			continue
 		}
-		if strings.Contains(word, "@") { // what stands before it may be a user's name, whatever it looks like
+		if strings.Contains(word, "@") { // the text before the "@" may be a user's name, even if it looks like a listed host
 			return false
 		}
 		for piece := range strings.FieldsFuncSeq(word, between) {
@@ -91,11 +93,11 @@ func (p Previews) Allow(text string, links ...string) bool {
 // Linkless reports whether text contains nothing that anybody could take for a link.
 func Linkless(text string) bool { return Previews{hosts: []string{""}}.Allow(text) }
 
-// between reports whether r is in the name of no host, so that what stands before it and behind it can be looked at by
-// itself.
+// between reports whether r cannot be part of a plain link, so that the text before r and the text behind it can be
+// judged separately.
 func between(r rune) bool { return strings.ContainsRune("()<>[]{}\"'`*|,;!", r) }
 
-// lists reports whether link leads to one of the hosts, for every reader.
+// lists reports whether link is one that every reader understands as a link to one of the hosts.
 func (p Previews) lists(link string) bool {
 	m := plainLink.FindStringSubmatch(link)
 	return m != nil && !strings.Contains(m[2], "//") && slices.Contains(p.hosts, strings.ToLower(m[1]))

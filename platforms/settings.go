@@ -29,8 +29,8 @@ func (o Options) Settings(keys []Key) (Settings, error) {
 	return s, nil
 }
 
-// Checked returns the Settings of a bot, after checking its token and api_base, too. base describes the right api_base,
-// for the person who typed another one.
+// Checked returns the Settings of a bot, after checking its token with the function token, and its api_base. base
+// describes the right api_base, for the person who typed another one.
 func (o Options) Checked(token func(relay.Secret) error, base string, keys []Key) (Settings, error) {
 	if err := token(o.Token); err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (o Options) Checked(token func(relay.Secret) error, base string, keys []Key
 	return o.Settings(keys)
 }
 
-// Duration returns the value of a key that holds one.
+// Duration returns the value of a key that DurationKey made.
 func (s Settings) Duration(key string) time.Duration {
 	d, _ := time.ParseDuration(s[key]) // checked by Options.Settings
 	return d

@@ -36,8 +36,8 @@ type Metadata struct {
 	Scope                ScopeID
 	UserID               UserID
 	ThreadID             ThreadID
-	Notify               bool // a final, user-visible reply; progress comes without
-	NonConversational    bool
+	Notify               bool // the message is a final reply, not a report of progress
+	NonConversational    bool // the message only reports progress
 	ReplyToMessageID     MessageID
 	DMTopicReplyFallback bool      // telegram_dm_topic_reply_fallback
 	DMTopicID            ThreadID  // direct_messages_topic_id
@@ -94,7 +94,7 @@ type (
 		Content string
 		Meta    Metadata
 	}
-	// SendMedia posts a file. The gateway names it by SourceURL; the hub opens it as File.
+	// SendMedia posts a file. The gateway names the file by SourceURL; relay/outbound opens it as File.
 	SendMedia struct {
 		Chat      ChatID
 		Kind      string // image, voice, video, document, audio
@@ -122,7 +122,8 @@ type (
 		Label string
 		Style string // primary, success, danger, secondary, or empty
 	}
-	// ThreadCreate opens a thread under Chat.
+	// ThreadCreate opens a thread under Chat: at the message Anchor, unless that is empty, and with SeedText as its
+	// first message, unless that is empty.
 	ThreadCreate struct {
 		Chat     ChatID
 		Name     string
@@ -137,8 +138,8 @@ type (
 		Name                   string
 		OnlyIfConnectorCreated bool
 		OnlyIfCurrentName      *string
-		// Made: we made the thread. The hub sets this, for networks whose threads are not chats; see
-		// platforms.Threader.
+		// Made: a gateway made the thread through this connector. relay/outbound sets it, for networks whose threads
+		// are not chats (for the others see platforms.Threader).
 		Made bool
 		Meta Metadata
 	}

@@ -9,10 +9,10 @@ type Delivery interface {
 	delivery()
 }
 
-// Forward is a web-hook request that goes to a gateway as it came, without its credentials.
+// Forward is a web-hook request that goes to a gateway as it came, except for the credentials in it.
 type Forward struct {
-	// Event is the event for which the request stands. Its ID, Bot and At are always set; fields that the request does
-	// not tell are empty.
+	// Event is the event for which the request stands. Its ID, Bot and At are always set; fields about which the
+	// request says nothing are empty.
 	Event   Event       `json:"event"`
 	Method  string      `json:"method"`
 	Path    string      `json:"path"`

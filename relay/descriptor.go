@@ -18,7 +18,7 @@ const (
 type Descriptor struct {
 	Platform PlatformID
 	Label    string
-	// MaxMessageLength is in LenUnit and never 0: June gateways take 0 at its word.
+	// MaxMessageLength is in LenUnit and never 0: gateways of June 2026 would use 0 as the limit.
 	MaxMessageLength int
 	LenUnit          LenUnit
 	// MarkdownDialect: anything but "" and "plain" tells the gateway that code blocks render.

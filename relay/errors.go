@@ -92,16 +92,16 @@ func Unclear(why string, err error) *ActionError {
 	return out
 }
 
-// Partly returns the error of a text whose parts with these ids were sent, while left more may not have been. Sent
-// again, it would appear twice, so the words are those of Unclear whatever the reason.
+// Partly returns the error of a text whose parts with these ids were sent, while left more parts may not have been. If
+// the text were sent again, its first parts would appear twice, so the words are those of Unclear whatever the reason.
 func Partly(ids []MessageID, left int, err error) *ActionError {
 	out := Unclear(fmt.Sprintf("only the first %d of %d parts are delivered for certain", len(ids), len(ids)+left), err)
 	out.MessageIDs = ids
 	return out
 }
 
-// Refused returns the error of an action that the network refuses for good, in the network's words, unless they would
-// steer the gateway.
+// Refused returns the error of an action that the network refuses for good, in the network's words, or as "refused" if
+// the network's words are empty or would steer the gateway.
 func Refused(words string, err error) *ActionError {
 	if words == "" || Steers(words) {
 		words = "refused"
@@ -109,7 +109,8 @@ func Refused(words string, err error) *ActionError {
 	return &ActionError{Outcome: NotSent, Public: words, Err: err}
 }
 
-// Steers reports whether a network's own words mean something else to a gateway.
+// Steers reports whether a gateway would follow a network's own words as if this connector had chosen them: they
+// contain the text of again or of unclear.
 func Steers(words string) bool {
 	words = strings.ToLower(words)
 	return strings.Contains(words, again) || strings.Contains(words, unclear)

@@ -47,11 +47,12 @@ type Event struct {
 	Context          []ContextLine   `json:"ctx,omitempty"` // oldest first
 	ContextError     bool            `json:"ctxErr,omitempty"`
 	Prompt           *PromptResponse `json:"prompt,omitempty"`
-	// Options are the arguments of a slash command, on a network where each value has a name. Text has them, too.
+	// Options are the arguments of a slash command, on a network where each value has a name. Text contains these
+	// arguments, too.
 	Options []Option `json:"opts,omitempty"`
 	Media   []Media  `json:"media,omitempty"`
-	// Attachments are its own files, then those of a forwarded message, then those of the message it replies to: at
-	// most MaxAttachments. They stay off the wire.
+	// Attachments are the event's own files, then those of a forwarded message, then those of the message it replies
+	// to: at most MaxAttachments. They are not sent to gateways.
 	Attachments []Attachment `json:"files,omitempty"`
 
 	// Traits are facts for the gate and for joining events. They are not sent to gateways.

@@ -26,7 +26,8 @@ type (
 	UserID string
 	// MessageID is a message's id, unique within its chat.
 	MessageID string
-	// EventID identifies one event of one bot for ever. It is the key of the seen marks.
+	// EventID identifies one event of one bot for ever. The store keeps it for some days as the mark that the event was
+	// seen.
 	EventID string
 
 	// TenantID is an isolation domain.
@@ -64,10 +65,10 @@ type Chat struct {
 type Reaction struct {
 	Chat    Chat
 	Message MessageID
-	Name    string // empty where the bot has but one on a message, and another replaces it
+	Name    string // empty on a network where a bot has at most one reaction on a message
 }
 
-// Place locates a chat for grants: its scope, itself, and the chat it is a thread of.
+// Place locates a chat for grants: the chat's scope, the chat, and the chat of which it is a thread.
 type Place struct {
 	Platform PlatformID
 	Scope    ScopeID
@@ -85,12 +86,12 @@ type BufferID struct {
 // IsZero reports whether the id names nothing.
 func (b BufferID) IsZero() bool { return b == BufferID{} }
 
-// String renders the id as it stands on the wire.
+// String renders the id as it is sent.
 func (b BufferID) String() string {
 	return strconv.FormatUint(b.Epoch, 16) + "-" + strconv.FormatUint(b.Seq, 10)
 }
 
-// ParseBufferID is the inverse of String. It accepts only text that String prints.
+// ParseBufferID returns the id that String renders as s, and an error for any other text.
 func ParseBufferID(s string) (BufferID, error) {
 	epoch, seq, _ := strings.Cut(s, "-")
 	var id BufferID
@@ -102,8 +103,8 @@ func ParseBufferID(s string) (BufferID, error) {
 	return id, nil
 }
 
-// Unshown reports whether r has no place in an id or a name: a blank, a control character, or one
-// that changes how others are shown.
+// Unshown reports whether r is not allowed in an id or a name: r is a blank, a control character, or a character that
+// changes how others are shown.
 func Unshown(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }
 
 // MaxName bounds the names an operator or a gateway chooses, in bytes.

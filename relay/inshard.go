@@ -2,11 +2,11 @@ package relay
 
 import "regexp"
 
-// aboutOne finds, within a text, the commands of this program that are about one database.
+// aboutOne matches the commands of this program that are about the database of one shard.
 var aboutOne = regexp.MustCompile(`\bhermes-connector (agents|audit|backup|buffer|chat|check|doctor|enroll|explain|gateway|link|notify|people|reload|restore|setup|status|unlink|vault|web)\b`)
 
-// InShard adapts the commands in words to an installation with several shards, for the given one; empty: there is only
-// one.
+// InShard returns the text words, in which each command that is about one database gets the option that names the
+// shard. An empty shard means an installation with only one: then the text is returned unchanged.
 func InShard(words, shard string) string {
 	if shard == "" {
 		return words

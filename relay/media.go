@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// MediaID names a file here: 32 random hexadecimal digits.
+// MediaID names a file that the connector keeps: 32 random hexadecimal digits.
 type MediaID string
 
 // MediaPath is where gateways upload files; a file's own path is MediaPath, "/" and its id.
@@ -20,7 +20,7 @@ func NewMediaID() MediaID {
 	return MediaID(hex.EncodeToString(b[:]))
 }
 
-// Attachment is one file of an event, as its network describes it. It stays here: a gateway gets a Media.
+// Attachment is one file of an event, as its network describes it. It is not sent to gateways: they get a Media.
 type Attachment struct {
 	ID MediaID `json:"id,omitempty"` // given when the event is accepted
 	// Ref is the platform's reference to the file (platforms.MediaFetcher). It may be a credential for this one file.
@@ -38,7 +38,7 @@ type MediaState string
 // The states of a file. All but MediaWaiting are final.
 const (
 	MediaWaiting  MediaState = "waiting" // it is fetched, or will be
-	MediaHeld     MediaState = "held"
+	MediaHeld     MediaState = "held"    // the connector has stored it
 	MediaTooLarge MediaState = "too_large"
 	MediaGone     MediaState = "gone"     // the network no longer has it, or does not hand it out
 	MediaNoSpace  MediaState = "no_space" // there was no room for it in time
@@ -81,8 +81,8 @@ type FileFacts struct {
 type Held struct {
 	Attachment
 	State MediaState
-	// Why says why it is not held, for people: "larger than the 20 MB Telegram gives bots". Empty: there is no more to
-	// say.
+	// Why says for people why the file is not held: "larger than the 20 MB Telegram gives bots". Empty: there is no
+	// more to say.
 	Why   string
 	Facts FileFacts // set if it is held
 }

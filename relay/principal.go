@@ -18,6 +18,6 @@ type ContextPolicy string
 // The context policies.
 const (
 	ContextOff     ContextPolicy = "off"
-	ContextGranted ContextPolicy = "granted" // those of the chats that were granted
-	ContextAll     ContextPolicy = "all"     // and those of wherever the owner writes
+	ContextGranted ContextPolicy = "granted" // those of chats that the instance was granted
+	ContextAll     ContextPolicy = "all"     // also those of every chat in which the owner writes
 )

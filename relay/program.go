@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Programs hand over messages for agents through one bot of the connector's own (relay/agents). All versions of the
-// gateway know its network's name.
+// Programs hand over messages for agents through one bot of the connector's own (relay/agents). The network of that bot
+// has a name that all versions of the gateway know.
 const (
 	// ProgramPlatform is the bot's network.
 	ProgramPlatform PlatformID = "webhook"
@@ -39,7 +39,7 @@ func (p Program) User() UserID {
 	return UserID(ProgramPrefix + p.Caller + "@" + string(p.Agent))
 }
 
-// Chat returns the direct message between the program and the agent in that session.
+// Chat returns the direct message between the program and the agent in the session.
 func (p Program) Chat(session string) ChatID { return ChatID(string(p.User()) + "/" + session) }
 
 // ProgramOf returns the program with the user id u; ok is false if u is not a program.
@@ -105,7 +105,8 @@ type Receipt struct {
 	// Sum is the checksum of the message. The same dispatch with another sum is not a repetition.
 	Sum     []byte `json:"sum"`
 	Request string `json:"request"` // random: tells the request that made the receipt from repetitions of it
-	// Skipped and Warnings were told to the program together with the receipt.
+	// Skipped and Warnings were told to the program together with the receipt. Skipped: the message was stored, but the
+	// agent will not get it at once; Warnings say why.
 	Skipped  bool     `json:"skipped,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 	// At is when the message was stored; of a scheduled message, when it was scheduled.

@@ -43,8 +43,8 @@ func ParsePromptData(s string) (prompt, option string, ok bool) {
 	return m[1], m[2], true
 }
 
-// Misfit returns why the prompt cannot have buttons on a network that allows that many (0: any number); nil if it can.
-// The words make a gateway ask in text.
+// Misfit returns why the prompt cannot have buttons on a network that allows at most so many options (0: any number);
+// nil if it can. The error's words make a gateway ask in text.
 func (a Prompt) Misfit(most int) *ActionError {
 	no := func(why string) *ActionError { return Refused("unsupported op prompt: "+why, nil) }
 	switch {

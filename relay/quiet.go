@@ -8,7 +8,7 @@ import (
 )
 
 // Decided: The tz database is the machine's, and the image brings its own. Linking time/tzdata would cost everybody 450
-// KB, for the few machines without a tz database; an operator there reads so when they name a zone.
+// KB, for the few machines without a tz database. There, naming a zone fails with an error that says so.
 
 // QuietHours are the times of day during which an instance gets only urgent messages: every day from the first time to
 // the second, over midnight if the second is earlier. The zero value means that there are none.
@@ -57,7 +57,7 @@ func (h QuietHours) At(t time.Time) (until time.Time, quiet bool) {
 		return time.Time{}, false
 	}
 	year, month, today := t.In(h.zone).Date()
-	for day := today - 1; day <= today; day++ {
+	for day := today - 1; day <= today; day++ { // the hours that began yesterday may not be over
 		last := day
 		if h.to < h.from {
 			last++
@@ -70,7 +70,8 @@ func (h QuietHours) At(t time.Time) (until time.Time, quiet bool) {
 	return time.Time{}, false
 }
 
-// moment returns when the zone's clocks show that time on that day.
+// moment returns when the zone's clocks show the time of so many minutes after midnight on that day, or the moment of
+// the change if they skip that time.
 func (h QuietHours) moment(year int, month time.Month, day, minutes int) time.Time {
 	t := time.Date(year, month, day, 0, minutes, 0, 0, h.zone)
 	want := time.Date(year, month, day, 0, minutes, 0, 0, time.UTC)
@@ -120,7 +121,8 @@ func (h QuietHours) MarshalText() ([]byte, error) {
 	return []byte(strings.TrimSpace(h.Hours() + " " + h.name)), nil
 }
 
-// UnmarshalText reads that form. Hours in a zone that this machine does not know are kept, and never begin.
+// UnmarshalText reads the form that MarshalText returns. Hours in a zone that this machine does not know are kept, and
+// never begin.
 func (h *QuietHours) UnmarshalText(text []byte) error {
 	hours, zone, _ := strings.Cut(string(text), " ")
 	*h = QuietHours{}

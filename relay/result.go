@@ -13,7 +13,7 @@ type Result struct {
 	// MovedTo is the chat's present id, if the action named another one. The action was carried out there. From a
 	// platform it is news: the records under the old id must follow.
 	MovedTo ChatID
-	// Queued: it is on disk, and will be sent; MessageID names it until then, and for a day after that.
+	// Queued: the message is on disk, and will be sent; MessageID names it until then, and for a day after that.
 	Queued bool
 }
 

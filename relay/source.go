@@ -4,7 +4,7 @@ package relay
 type ChatType string
 
 // The chat types that a gateway knows. Discord guild channels and all Telegram groups, forums included, are ChatGroup,
-// as in the gateway's own adapters, which are the oracle.
+// because the gateway's own adapters name them so.
 const (
 	ChatDM      ChatType = "dm"
 	ChatGroup   ChatType = "group"
@@ -22,15 +22,15 @@ type Source struct {
 	// ChatTopic is the channel's topic or description, or a Telegram topic's name.
 	ChatTopic string `json:"topic,omitempty"`
 	UserID    UserID `json:"user,omitempty"`
-	// UserName is the display name: June gateways read only this one.
+	// UserName is the display name: gateways of June 2026 read no other name.
 	UserName        string   `json:"userName,omitempty"`
 	UserDisplayName string   `json:"display,omitempty"`
 	UserHandle      string   `json:"handle,omitempty"`
 	ThreadID        ThreadID `json:"thread,omitempty"`
-	// UserIDAlt wins over UserID in the session key (Signal UUIDs and the like).
+	// UserIDAlt, if set, replaces UserID in the session key (Signal UUIDs and the like).
 	UserIDAlt UserID `json:"userAlt,omitempty"`
 	ChatIDAlt ChatID `json:"chatAlt,omitempty"`
-	// Scope goes out as guild_id and as scope_id, for gateways of every age.
+	// Scope is sent as guild_id and as scope_id, for gateways of every age.
 	Scope        ScopeID   `json:"scope,omitempty"`
 	ParentChatID ChatID    `json:"parent,omitempty"`
 	MessageID    MessageID `json:"msg,omitempty"`

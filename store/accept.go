@@ -22,25 +22,27 @@ type Accept struct {
 	Items      []AcceptItem
 	Quarantine []Quarantined
 	Cursor     []byte // nil: unchanged; equal to the present one: not written
-	// Save: Cursor is worth a write. Without it, and if nothing else is stored, it is written along with the next write
-	// of anybody, or after a minute, or by Close.
+	// Save: Cursor is worth a write of its own. Without Save, and if the batch stores nothing else, Cursor is written
+	// along with the next write of anybody, or after a minute, or by Close.
 	Save bool
 }
 
 // AcceptItem is one delivery and the instances that were admitted to it. Only delivered or consumed events are items.
 type AcceptItem struct {
 	Delivery relay.Delivery
-	Frame    []byte   // of the delivery's event, as wire.Pack makes it; nil if it has no recipients
-	Forward  *Forward // of a relay.Forward; nil: it does not fit a frame
-	// Whole: the event is stored and not its frame, because its gateway's view of it is known only at the push.
+	Frame    []byte   // of the delivery's event, as wire.Pack makes it; nil if the delivery has no recipients
+	Forward  *Forward // if Delivery is a relay.Forward; nil: it is none, or does not fit a frame
+	// Whole: the entry stores the event itself in place of Frame: what its gateway gets of the event is known only at
+	// the push, or Frame cannot show it.
 	Whole bool
 	To    []Recipient
 	// Undecided are the instances for which the verdict on the delivery is still open.
 	Undecided []relay.InstanceID
-	// Press: the delivery is stored only if it is the first answer to its prompt. Nil: it answers none, or it is
-	// undecided.
+	// Press: the delivery is stored only if it is the first answer to its prompt. Nil: the delivery answers no prompt,
+	// or is undecided.
 	Press *prompt.Press
-	// Receipt is stored with the delivery if the agent it is about is among those that get it. Nil: nobody gets one.
+	// Receipt is stored with the delivery if the agent that the receipt names is among those that get the delivery.
+	// Nil: there is no receipt.
 	Receipt *relay.Receipt
 	// Capability came in the delivery's event, and is stored if its instance gets the delivery or is undecided.
 	Capability *capability.Record
@@ -51,7 +53,7 @@ type AcceptItem struct {
 // Recipient is one instance that is to get a delivery.
 type Recipient struct {
 	Instance relay.InstanceID
-	// Conversation is stored with it. Instance, Bot, Chat and LastAt are filled in from the event.
+	// Conversation is stored with the delivery. Its Instance, Bot, Chat and LastAt are filled in.
 	Conversation Conversation
 	Oversize     bool // goes to the dead letters at once
 	// Profile is the gateway's profile for the event. With a profile, the event is stored as a whole for this
@@ -159,7 +161,8 @@ func (p *prepared) encode(run uint64, now time.Time) (err error) {
 	return nil
 }
 
-// entry returns the entry of p.item for a profile; empty: for none.
+// entry returns the encoded entry of p.item for a gateway's profile; empty: for none. With whole the entry has the
+// event in place of the frame.
 func (p *prepared) entry(whole bool, profile string, run uint64, now time.Time) ([]byte, error) {
 	h, behind := entryHead{At: now, About: p.about}, p.item.Frame
 	if whole {
@@ -178,7 +181,7 @@ func (p *prepared) entry(whole bool, profile string, run uint64, now time.Time) 
 	return payload, err
 }
 
-// entryFor returns the entry as the recipient gets it.
+// entryFor returns the encoded entry for a recipient: the one for its profile, if it has one.
 func (p *prepared) entryFor(to Recipient) []byte {
 	if to.Profile == "" {
 		return p.payload
@@ -245,8 +248,9 @@ func (t *tx) accept(a Accept, items []prepared, now time.Time) (out AcceptOutcom
 	return out, bad, nil
 }
 
-// recall notes in the history a verdict about a delivery, which was stored under those ids; again: there was one
-// before. If its instance was revoked meanwhile, the delivery was not stored.
+// recall notes in the history a verdict about a delivery. buffers are the ids under which the delivery was stored, in
+// the order of p.item.To; again: an earlier note said that the verdict was still to come. If the verdict's instance was
+// revoked meanwhile, it did not get the delivery, and recall notes nothing.
 func (t *tx) recall(p prepared, v history.Verdict, buffers []relay.BufferID, now time.Time, again bool) {
 	ev := p.item.Delivery.About()
 	c := history.Came{
@@ -262,7 +266,8 @@ func (t *tx) recall(p prepared, v history.Verdict, buffers []relay.BufferID, now
 	t.history.Came(c)
 }
 
-// receipt stores the receipt of a delivery that is stored under those ids.
+// receipt stores the receipt of a delivery, unless its agent did not get the delivery. buffers are the ids under which
+// the delivery was stored, in the order of a.To.
 func (t *tx) receipt(a AcceptItem, buffers []relay.BufferID, now time.Time) error {
 	if a.Receipt == nil {
 		return nil
@@ -274,14 +279,15 @@ func (t *tx) receipt(a AcceptItem, buffers []relay.BufferID, now time.Time) erro
 	return callers.Put(t.Writer, *a.Receipt, buffers[n], now)
 }
 
-// given reports whether the instance gets the delivery, which was stored under those ids, or waits for its verdict.
+// given reports whether the instance gets the delivery or is still undecided. buffers are the ids under which the
+// delivery was stored, in the order of a.To.
 func (a AcceptItem) given(i relay.InstanceID, buffers []relay.BufferID) bool {
 	n := slices.IndexFunc(a.To, func(r Recipient) bool { return r.Instance == i })
 	return slices.Contains(a.Undecided, i) || n >= 0 && !buffers[n].IsZero()
 }
 
-// deliver stores a delivery for one recipient, and counts in out the entries that left the recipient's buffer for it.
-// The id is zero if the instance does not exist, or the delivery is oversize.
+// deliver stores a delivery for one recipient, and counts in out the entries that had to leave the recipient's buffer
+// to make room. The id is zero if the instance does not exist, or the delivery is oversize.
 func (t *tx) deliver(b relay.Bot, p prepared, to Recipient, now time.Time, out *AcceptOutcome) (id relay.BufferID, err error) {
 	l, err := t.live(to.Instance)
 	if errors.Is(err, ErrNotFound) {

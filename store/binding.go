@@ -47,7 +47,7 @@ func bindingKey(p relay.PlatformID, u relay.UserID, i relay.InstanceID) []byte {
 	return table.Key(p, string(u), string(i))
 }
 
-// Index returns the binding's place, and its keys in the index.
+// Index returns the binding's bucket, its key there, and its keys in the index.
 func (b Binding) Index() (string, []byte, [][]byte) {
 	also := [][]byte{table.IndexKey(BucketBindings, byInstance, string(b.Instance), string(b.Platform), string(b.User))}
 	if b.DMChat != "" {
@@ -57,15 +57,15 @@ func (b Binding) Index() (string, []byte, [][]byte) {
 }
 
 // BindingFilter selects bindings by their fields; empty fields do not matter. It reads little more than the selected
-// ones if it names a user or a direct-message chat of a platform, or an instance.
+// bindings if it names a user or a direct-message chat of a platform, or an instance.
 type BindingFilter struct {
 	Platform relay.PlatformID
 	User     relay.UserID
 	Instance relay.InstanceID
 	DMChat   relay.ChatID
 
-	// Limit picks so many, those with the next users behind After, in their order; with an instance and a
-	// platform only. 0: all.
+	// Limit is how many bindings are picked at most: those with the next users behind After, in the order of the user
+	// ids. It counts only with an instance and a platform, and without a user and a chat. 0: all.
 	Limit int
 	After relay.UserID
 }
@@ -95,7 +95,7 @@ func (f BindingFilter) from(t *bolt.Tx) ([]Binding, error) {
 	return table.List[Binding](t, BucketBindings, nil)
 }
 
-// bindings is DB.Bindings.
+// bindings is DB.Bindings in the transaction t.
 func bindings(t *bolt.Tx, f BindingFilter) ([]Binding, error) {
 	out, err := f.from(t)
 	out = slices.DeleteFunc(out, func(b Binding) bool { return !f.picks(b) })
@@ -107,12 +107,12 @@ func bindings(t *bolt.Tx, f BindingFilter) ([]Binding, error) {
 	return out, err
 }
 
-// Bind adds or refreshes a binding. An existing one keeps its DMDefault and BoundAt, gets the Commands of b, and gets
-// its DMChat if b has one. For a new one, BoundAt is now unless b has one. A binding that was for commands only and is
-// now for everything gets a new BoundAt, because otherwise it would come before those that had everything in the
-// meantime. The names are those of the person's other bindings, updated with those in b from the network. The tenant is
-// the instance's; only SetDMDefault sets DMDefault. ErrNotFound: the instance does not exist, or was revoked.
-// *CommandTaken: another of the person's instances has one of the commands.
+// Bind adds or refreshes a binding. An existing one keeps its BoundAt and, unless b has Commands, its DMDefault; it
+// gets the Commands of b, and the DMChat of b if b has one. For a new one, BoundAt is now unless b has one. A binding
+// that was for commands only and is now for everything gets a new BoundAt, because otherwise it would come before the
+// bindings that were for everything in the meantime. The names are those of the person's bindings, updated with those
+// that the network told in b. The tenant is the instance's; only SetDMDefault sets DMDefault. ErrNotFound: the instance
+// does not exist, or was revoked. *CommandTaken: another of the person's instances has one of the commands.
 func (db *DB) Bind(ctx context.Context, row *audit.Entry, b Binding) error {
 	now := db.now()
 	return db.change(ctx, row, "bind", func(t *tx) error { return t.bind(b, now) })
@@ -152,7 +152,7 @@ func (t *tx) bind(b Binding, now time.Time) error {
 }
 
 // Unbind removes a binding. The person's messages that wait in the instance's lane become dead letters (DeadUnbound).
-// ErrNotFound: there is none.
+// ErrNotFound: there is no such binding.
 func (db *DB) Unbind(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, u relay.UserID) error {
 	now := db.now()
 	return db.change(ctx, row, "unbind", func(t *tx) error {

@@ -15,7 +15,8 @@ import (
 const bucketBlobs = "blobs" // name -> bytes, the vault's
 
 // Blob returns the value stored under name; ok is false if there is none. The vault keeps its wrapped key here. While
-// there is a damaged blob, a missing one may be that one, and is ErrDamaged, so that nobody makes another.
+// any blob is damaged, Blob returns ErrDamaged for a name that it does not find: the damaged blob may be the one with
+// that name, and nobody must make another in its place.
 func (db *DB) Blob(ctx context.Context, name string) (value []byte, ok bool, err error) {
 	value, err = table.Get(ctx, db.records, "blob "+name, func(t *bolt.Tx) ([]byte, error) {
 		value, err := bytesAt(t, bucketBlobs, table.Key(name))
@@ -52,7 +53,7 @@ func (db *DB) Reseal(ctx context.Context, name string, value []byte, again rekey
 	return n, err
 }
 
-// bytesAt copies a payload that is not JSON; nil if there is none.
+// bytesAt returns a copy of the payload under k, which is not JSON; nil if there is none.
 func bytesAt(t *bolt.Tx, b string, k []byte) ([]byte, error) {
 	value := t.Bucket([]byte(b)).Get(k)
 	if value == nil {

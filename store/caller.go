@@ -19,7 +19,7 @@ type Callers struct {
 }
 
 // Change lets fn change the record of a caller, or fill in a new one (there is false). Then it binds the caller to the
-// agents in link, which must be live and among those that fn left it, and unbinds it from the agents that fn removed:
+// agents in link, which must be live and in the record that fn left, and unbinds it from the agents that fn removed:
 // the caller's entries in their lanes become dead letters (DeadUnbound), and its scheduled messages for them are
 // dropped. Errors are fn's, ErrNotFound, or callers.ErrTooMany.
 func (cs *Callers) Change(ctx context.Context, row *audit.Entry, name string, link []relay.InstanceID, fn func(c *callers.Caller, there bool) error) (out callers.Caller, err error) {
@@ -57,7 +57,7 @@ func (cs *Callers) Change(ctx context.Context, row *audit.Entry, name string, li
 	return out, err
 }
 
-// takeAgent takes an agent from a caller.
+// takeAgent drops the caller's scheduled messages for an agent, and unbinds the caller from the agent.
 func (t *tx) takeAgent(c callers.Caller, i relay.InstanceID, now time.Time) error {
 	if err := callers.Strip(t.Writer, c, i); err != nil {
 		return err

@@ -34,7 +34,7 @@ const (
 	WebSession CodeKind = "session"
 )
 
-// Code gives a right to everybody who knows it. The database knows its HMAC.
+// Code gives a right to everybody who knows it. The database stores only its HMAC.
 type Code struct {
 	Kind     CodeKind         `json:"-"`
 	Tenant   relay.TenantID   `json:"tenant"`
@@ -80,9 +80,9 @@ func (k CodeKind) shared() CodeKind {
 type Codes struct{ db *DB }
 
 // Put stores a code under its HMAC. ErrExists: there is such a code already; draw another one. The instance of a link
-// code must exist (ErrNotFound: it does not, or was revoked). An identity code must name a tenant, and replaces the one
-// that its instance had, which need not be enrolled yet (ErrForeign: it belongs to another tenant); if its CreatedAt is
-// zero, it is now.
+// code must exist (ErrNotFound: it does not, or was revoked). An identity code must name a tenant, and replaces the
+// former identity codes of its instance. That instance need not be enrolled yet (ErrForeign: it belongs to another
+// tenant). If the CreatedAt of an identity code is zero, it becomes now.
 func (cs *Codes) Put(ctx context.Context, row *audit.Entry, mac []byte, c Code) error {
 	if c.Kind == IdentityCode && c.Tenant == "" {
 		return errors.New("identity code: no tenant is named")
@@ -125,7 +125,8 @@ func replaceIdentity(w *table.Writer, c Code) error {
 // valid. ErrNotFound: there is none, or it was replaced or dropped. ErrExpired: a code of another kind has expired.
 func (cs *Codes) Get(ctx context.Context, k CodeKind, mac []byte) (c Code, err error) {
 	c, err = table.Get(ctx, cs.db.records, string(k)+" code", func(t *bolt.Tx) (Code, error) { return table.Found[Code](t, k.bucket(), mac) })
-	// judged: identity codes and the codes of the web pages. Whether the others are still valid, the caller decides.
+	// judged: Get itself checks whether the code has expired. That holds for identity codes and for the codes of the
+	// web pages, which are the kinds that equal their own mark; for the others the caller checks.
 	switch judged := k == IdentityCode || k == k.shared(); {
 	case err == nil && c.Web != k.shared():
 		err = fmt.Errorf("%s code: %w", k, ErrNotFound)
@@ -154,11 +155,11 @@ func (cs *Codes) Prolong(ctx context.Context, k CodeKind, mac []byte, until time
 	})
 }
 
-// Redeem binds the person to a link code's instance and marks the code, in one transaction. dm is the chat in which it
-// was sent. If the same person redeems it again while the binding exists, the answer is the same, and nothing changes.
-// ErrNotFound: the code is unknown or for another platform, or its instance is gone. ErrUsed: somebody else redeemed it
-// before. ErrExpired: its time is over. *CommandTaken: another of the person's instances has one of its commands; the
-// code stays valid.
+// Redeem binds the person to a link code's instance and marks the code, in one transaction. dm is the chat in which the
+// code was sent. If the same person redeems it again while the binding exists, the answer is the same, and nothing
+// changes. ErrNotFound: the code is unknown or for another platform, or its instance is gone. ErrUsed: somebody else
+// redeemed it before. ErrExpired: its time is over. *CommandTaken: another of the person's instances has one of its
+// commands; the code stays valid.
 func (cs *Codes) Redeem(ctx context.Context, row *audit.Entry, mac []byte, by Person, dm relay.ChatID) (out Code, err error) {
 	now := cs.db.now()
 	err = cs.db.change(ctx, row, "redeem link code", func(t *tx) error {

@@ -16,8 +16,8 @@ const bucketCommands = "commands" // instance|platform -> list of commands
 
 func commandsKey(i relay.InstanceID, p relay.PlatformID) []byte { return table.Key(i, string(p)) }
 
-// Manifest is the commands that an instance's gateway declared in its last hello for a platform. It is a record of its
-// own, not part of the instance's: it can be large, and the instance's is read with every event.
+// Manifest is the commands that an instance's gateway declared in its last hello for a platform. It has a record of its
+// own, because it can be large, and the record of the instance is read with every event.
 type Manifest struct {
 	Instance relay.InstanceID
 	Since    time.Time // when the instance was enrolled

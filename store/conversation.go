@@ -52,7 +52,7 @@ func (rs *recents) conversation(t *bolt.Tx, of conversationOf) ([]Conversation, 
 	})
 }
 
-// Index returns the conversation's place, and its keys in the index.
+// Index returns the conversation's bucket, its key there, and its keys in the index.
 func (c Conversation) Index() (string, []byte, [][]byte) {
 	platform, bot, chat := string(c.Bot.Platform), string(c.Bot.ID), string(c.Chat)
 	also := [][]byte{table.IndexKey(bucketConversations, byChat, platform, bot, chat, string(c.Instance))}
@@ -124,8 +124,8 @@ func (t *tx) converse(c Conversation) error {
 	return table.PutIndexed(t.Writer, c)
 }
 
-// KeepProfile notes which profile of a gateway of i acts on a chat that i converses in; elsewhere it is not kept.
-// One that is known writes nothing.
+// KeepProfile notes which profile of a gateway of i acts on a chat, if i has a conversation there; otherwise it does
+// nothing. It writes nothing if the profile is noted already.
 func (db *DB) KeepProfile(ctx context.Context, i relay.InstanceID, c relay.Chat, profile string) error {
 	k := conversationKey(Conversation{Instance: i, Bot: c.Bot, Chat: c.ID})
 	at, known, err := table.Find[Conversation](ctx, db.records, "profile", bucketConversations, k)
@@ -151,8 +151,8 @@ func (db *DB) KeepProfile(ctx context.Context, i relay.InstanceID, c relay.Chat,
 	})
 }
 
-// moveConversations is moveChat for conversations: of two about one chat the newer stays, with the reasons of the
-// other.
+// moveConversations is moveChat for conversations: of two conversations about one chat the newer stays, with the
+// reasons of the other.
 func moveConversations(w *table.Writer, m Move) error {
 	all, err := table.Lookup[Conversation](w.Tx, bucketConversations,
 		table.IndexUnder(bucketConversations, byParent, string(m.Platform), string(m.From)), "", 0)
@@ -193,7 +193,8 @@ func moveConversations(w *table.Writer, m Move) error {
 	return nil
 }
 
-// botsIn returns the beginnings of the index keys for the conversations with each bot of p: a seek for each.
+// botsIn returns for each bot of p the beginning of the index keys of its conversations. It finds each next bot by one
+// seek, without reading the keys between.
 func botsIn(t *bolt.Tx, p relay.PlatformID) (out [][]byte) {
 	pre := table.IndexUnder(bucketConversations, byChat, string(p))
 	c := t.Bucket([]byte(table.Index)).Cursor()

@@ -29,18 +29,18 @@ func botKey(b relay.Bot) []byte { return table.Key(b.Platform, string(b.ID)) }
 // cursorTime is how long a cursor waits for a commit that takes it along.
 const cursorTime = time.Minute
 
-// cursors are those that were accepted, on disk and not.
+// cursors are the cursors of all bots: those on disk, and those that wait.
 type cursors struct {
-	stored map[string][]byte // on disk, by their key; the writer's
+	stored map[string][]byte // on disk, by their key; only the writer uses it
 
-	mu sync.Mutex // guards changes of waiting, which are the writer's, and reads by others
+	mu sync.Mutex // guards waiting, which only the writer changes and others read
 
 	waiting map[string][]byte // the bytes, by their key
-	due     bool              // they have waited long enough; the writer's
-	timer   *time.Timer       // runs until the wait is over; nil before the first; used by the writer
+	due     bool              // the waiting cursors have waited long enough; only the writer uses it
+	timer   *time.Timer       // runs until the wait is over; nil before the first wait; only the writer uses it
 }
 
-// load reads those on disk.
+// load reads the cursors that are on disk.
 func (c *cursors) load(t *bolt.Tx) {
 	c.stored = make(map[string][]byte)
 	for k, v := range table.Under(t, BucketCursors, nil) {
@@ -58,8 +58,8 @@ func (c *cursors) get(k []byte) (cursor []byte, ok bool) {
 	return bytes.Clone(cursor), ok
 }
 
-// after updates the cursors after a transaction that moved some: with taken all are on disk, otherwise these wait, too.
-// The first one that waits starts the minute after which remind is called.
+// after updates the cursors after a transaction that moved some. With taken all cursors are on disk; otherwise the
+// moved ones wait, too. The first cursor that waits starts the minute after which remind is called.
 func (c *cursors) after(taken bool, moved map[string][]byte, remind func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,10 +85,10 @@ func (c *cursors) stop() {
 
 // remind makes the writer store the waiting cursors. It only queues an op, and does not wait.
 func (db *DB) remind() {
-	_ = db.records.File.Push(db.cursors.overdue()) // closed: the stop stores it
+	_ = db.records.File.Push(db.cursors.overdue()) // an error says that the file is closed: then Close stores the cursors
 }
 
-// overdue returns an op with which the cursors that wait are stored though nothing else is.
+// overdue returns an op after which the cursors that wait are stored even if nothing else is.
 func (c *cursors) overdue() *boltfile.Op {
 	return &boltfile.Op{Run: func(boltfile.Batch) error {
 		c.due = true
@@ -96,7 +96,8 @@ func (c *cursors) overdue() *boltfile.Op {
 	}}
 }
 
-// setCursor moves the cursor of b. With now it is stored with this transaction; without, if anything is.
+// setCursor moves the cursor of b. With now, this transaction stores the cursor; without, it does so only if it stores
+// anything else.
 func (t *tx) setCursor(b relay.Bot, cursor []byte, now bool) {
 	if cursor == nil {
 		return
@@ -119,13 +120,13 @@ func (t *tx) setCursor(b relay.Bot, cursor []byte, now bool) {
 	}
 }
 
-// isStored reports whether the cursor under k is on disk.
+// isStored reports whether cursor is what is on disk under k.
 func (t *tx) isStored(k, cursor []byte) bool {
 	has, ok := t.db.cursors.stored[string(k)]
 	return ok && bytes.Equal(has, cursor)
 }
 
-// takeCursors stores the waiting cursors, and those that this transaction moves.
+// takeCursors stores the waiting cursors, and those that this transaction moves, except where the disk has the same.
 func (t *tx) takeCursors() error {
 	put := func(name string, cursor []byte) error {
 		k := []byte(name)

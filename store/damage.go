@@ -35,7 +35,7 @@ func setAside(b *bolt.DB, bad []boltfile.Damaged, now time.Time, log *slog.Logge
 				continue
 			}
 			value := bytes.Clone(x.Bucket([]byte(r.Bucket)).Get(r.Key))
-			if b := r.Bucket; b == dedupe.Newest || b == dedupe.Runs { // those that can be believed stay
+			if b := r.Bucket; b == dedupe.Newest || b == dedupe.Runs { // the marks in it that can be believed stay
 				if err := dedupe.Believe(t, []dedupe.Bad{dedupe.Damaged(b, r.Key, value, r.Err)}); err != nil {
 					return err
 				}

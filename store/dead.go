@@ -17,7 +17,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Replayed counts the dead letters that went back, and those that could not.
+// Replayed counts the dead letters that Replay moved back, and those that it could not move.
 type Replayed struct {
 	Moved    int
 	Oversize int // too large for a frame: they stay
@@ -84,7 +84,7 @@ func (l *lane) deadKeys(ids []relay.BufferID) ([][]byte, error) {
 // errOversize is the error of replay for a letter that no frame can hold.
 var errOversize = errors.New("too large for a frame")
 
-// replay moves the letter under k back; ok is false if the lane has no room for it.
+// replay moves the letter under k back to its lane; ok is false if the lane has no room for it.
 func (l *lane) replay(k []byte, m Limits, now time.Time) (ok bool, err error) {
 	d, e, frame, err := decodeDead(k, l.t.Bucket([]byte(bucketDead)).Get(k))
 	switch {

@@ -16,7 +16,7 @@ import (
 // methods may be called from any goroutine.
 type Lanes struct{ db *DB }
 
-// change is DB.change for i's lane: fn gets the lane, and what is completed by i.
+// change is DB.change for i's lane: fn gets the lane, and " of " and i are appended to what.
 func (ls *Lanes) change(ctx context.Context, row *audit.Entry, i relay.InstanceID, what string, fn func(*lane) error) error {
 	return ls.db.change(ctx, row, what+" of "+string(i), func(t *tx) error {
 		l, err := t.lane(i)
@@ -46,7 +46,7 @@ func (ls *Lanes) State(ctx context.Context, i relay.InstanceID) (Lane, error) {
 		}
 		out = Lane{Epoch: l.Epoch, NextSeq: l.Last + 1, Entries: l.Entries, Bytes: l.Bytes, Dead: l.Dead}
 		_, k, v := ls.db.order.see(t, i, 0)
-		if e, _, err := decodeEntry(k, v); err == nil { // a damaged one is Next's to handle
+		if e, _, err := decodeEntry(k, v); err == nil { // if it is damaged, Next will set it aside
 			out.OldestAt = e.At
 		}
 		return out, nil
@@ -61,7 +61,7 @@ func (ls *Lanes) Limits() Limits { return ls.db.limits }
 // the one after it.
 func (ls *Lanes) Next(ctx context.Context, i relay.InstanceID, after uint64) (Entry, bool, error) {
 	for {
-		if _, _, there := ls.db.order.next(i, after); !there { // most often: no file is asked
+		if _, _, there := ls.db.order.next(i, after); !there { // the usual case: the file need not be read
 			return Entry{}, false, ctx.Err()
 		}
 		var broken []byte // key of a damaged entry
@@ -91,7 +91,7 @@ func (ls *Lanes) Waits(ctx context.Context, i relay.InstanceID, b relay.BufferID
 			return false, nil
 		}
 		_, k, _ := ls.db.order.see(t, i, b.Seq-1)
-		return k != nil && table.Number(k) == b.Seq, nil // numbers only grow; a backup that is restored gives lanes new epochs
+		return k != nil && table.Number(k) == b.Seq, nil // by the number alone: no number is given twice, and a restore changes only the epochs
 	})
 }
 
@@ -148,8 +148,8 @@ func (ls *Lanes) Drop(ctx context.Context, row *audit.Entry, i relay.InstanceID,
 	return n, err
 }
 
-// Ack deletes acknowledged entries, also from the dead letters if they were moved there while in flight. One that
-// is nowhere is nil.
+// Ack deletes acknowledged entries, also from the dead letters if they were moved there while in flight. An id that is
+// in neither is no error.
 func (ls *Lanes) Ack(ctx context.Context, i relay.InstanceID, bs ...relay.BufferID) error {
 	files, now := 0, ls.db.now()
 	err := ls.change(ctx, nil, i, "drop deliveries", func(l *lane) error {
@@ -172,7 +172,7 @@ func (ls *Lanes) Ack(ctx context.Context, i relay.InstanceID, bs ...relay.Buffer
 	return err
 }
 
-// Bury moves an entry from the lane to the dead letters. ErrNotFound: it was not there.
+// Bury moves an entry from the lane to the dead letters. ErrNotFound: the entry was not in the lane.
 func (ls *Lanes) Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID, why DeadReason) error {
 	now := ls.db.now()
 	return ls.change(ctx, nil, i, fmt.Sprintf("bury %s", b), func(l *lane) error {
@@ -184,9 +184,9 @@ func (ls *Lanes) Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID,
 	})
 }
 
-// Died notes that a socket died with the entries in flight. If there was only one and it has now died Limits.MaxDeaths
-// times, it becomes a dead letter, and buried is true; of several nobody knows which one caused the death. ErrNotFound:
-// none was in the lane.
+// Died notes that a socket died with the entries in flight. If there was only one entry, and Limits.MaxDeaths sockets
+// have now died with it, it becomes a dead letter, and buried is true; of several entries nobody knows which one caused
+// the death. ErrNotFound: none of the entries was in the lane.
 func (ls *Lanes) Died(ctx context.Context, i relay.InstanceID, bs ...relay.BufferID) (buried bool, err error) {
 	now := ls.db.now()
 	err = ls.change(ctx, nil, i, fmt.Sprintf("deaths of %v", bs), func(l *lane) error {
@@ -218,7 +218,7 @@ func (ls *Lanes) Died(ctx context.Context, i relay.InstanceID, bs ...relay.Buffe
 // EntryFilter picks entries of an instance.
 type EntryFilter struct {
 	Dead  bool // its dead letters, in the order they died; otherwise the entries in the lane, oldest first
-	Limit int  // at most so many; 0: all
+	Limit int  // how many entries are picked at most; 0: all
 }
 
 // Entries lists the entries that f picks. Damaged ones are left out; Next sets those of the lane aside.

@@ -19,7 +19,7 @@ import (
 
 // This file is for store/restore, which makes one database from others while nobody has them open.
 
-// Upgrade brings b to this version, and looks whether all buckets are there.
+// Upgrade brings b to this version, and checks that all buckets are there.
 func Upgrade(b *bolt.DB) error { return migrate(b, migrations()) }
 
 // Held is a delivery that somebody has not got: an entry, a dead letter or something pending.
@@ -29,8 +29,8 @@ type Held struct {
 	Dead     relay.BufferID // of a dead letter
 }
 
-// HeldIn lists the entries and files in the database. whole: all of them could be read. It returns an error for a
-// database that is not ours or of a later version.
+// HeldIn lists the entries, the dead letters and the pending deliveries in the database. whole: all of them could be
+// read. It returns an error for a database that is not ours or of a later version.
 func HeldIn(b *bolt.DB) (all []Held, whole bool, err error) {
 	v, err := version(b)
 	if err == nil && v > 1+len(migrations()) {
@@ -42,7 +42,7 @@ func HeldIn(b *bolt.DB) (all []Held, whole bool, err error) {
 	whole = true
 	err = b.View(func(t *bolt.Tx) error {
 		if v == 1+len(migrations()) { // an earlier version has other buckets
-			if err := hasAll(t); err != nil { // no checksum is over their names
+			if err := hasAll(t); err != nil { // because no checksum covers their names
 				return err
 			}
 		}
@@ -91,7 +91,8 @@ func NewEdit(x *bolt.Tx) Edit { return Edit{&tx{Writer: table.Edit(x), recents: 
 // Move is MoveChat, as of m.At.
 func (e Edit) Move(m Move) error { return moveChat(e.Writer, m) }
 
-// DoubtAnswers marks the answers that wait: those of a backup may have been sent since.
+// DoubtAnswers marks the waiting answers of a restored backup as begun, because they may have been sent since the
+// backup was made.
 func (e Edit) DoubtAnswers() error {
 	if e.Bucket([]byte(outbox.Bucket)) == nil {
 		return nil // the file is older than that bucket
@@ -126,8 +127,8 @@ func (e Edit) RenewEpochs() error {
 	return nil
 }
 
-// Derive makes everything that follows from the records: running numbers, the index, lanes, counts and the users of
-// files.
+// Derive makes everything anew that follows from the records: running numbers, the index, lanes, counts and the users
+// of files.
 func (e Edit) Derive() error {
 	for _, b := range []string{bucketQuarantine, audit.Rows, bucketPending, outbox.Bucket, callers.Replies, history.Older} {
 		var last uint64
@@ -141,7 +142,8 @@ func (e Edit) Derive() error {
 	return errors.Join(reindex(e.Writer), recountLanes(e.Writer), audit.Recount(e.Writer), recountFiles(e.Writer, e.clock()))
 }
 
-// DropMisplaced drops the records that are not their bucket's own, and returns a line about each.
+// DropMisplaced drops the records that belong to another bucket than the one they are in, and returns a line about
+// each.
 func (e Edit) DropMisplaced() (gone []string, err error) {
 	for _, kind := range kinds {
 		if kind.own == nil {
@@ -160,7 +162,7 @@ func (e Edit) DropMisplaced() (gone []string, err error) {
 	return gone, nil
 }
 
-// DropStrays drops the records that belong to instances which do not exist, and returns the names of those.
+// DropStrays drops the records that belong to instances which do not exist, and returns the names of those instances.
 func (e Edit) DropStrays(now time.Time) (gone []relay.InstanceID, err error) {
 	names := make(map[relay.InstanceID]bool)
 	for k := range table.Under(e.Tx, bucketLanes, nil) {
@@ -181,7 +183,7 @@ func (e Edit) DropStrays(now time.Time) (gone []relay.InstanceID, err error) {
 	for _, p := range table.Readable[prompt.Record](e.Tx, prompt.Bucket) {
 		names[p.Instance] = true
 	}
-	delete(names, "") // what seems pending may be another bucket's
+	delete(names, "") // a record without an instance may be another bucket's
 	for i := range names {
 		if table.Has(e.Tx, BucketInstances, table.Key(i)) {
 			continue
@@ -194,7 +196,7 @@ func (e Edit) DropStrays(now time.Time) (gone []relay.InstanceID, err error) {
 		if err != nil {
 			return nil, err
 		}
-		delete(e.lanes, i)
+		delete(e.lanes, i) // or the next flush would store its record again
 	}
 	return gone, nil
 }

@@ -81,8 +81,8 @@ func entryOwner(k []byte) (i relay.InstanceID, ok bool) {
 	return i, i != "" && !strings.Contains(string(i), "\x00")
 }
 
-// deadKey orders dead letters by when they died and ends with the buffer id, so that looking
-// for one reads keys only.
+// deadKey returns the key of a dead letter. The keys of an instance's letters are in the order of the deaths. A key
+// ends with the buffer id, so that a search for a letter reads keys only.
 func deadKey(i relay.InstanceID, death uint64, b relay.BufferID) []byte {
 	k := binary.BigEndian.AppendUint64(table.Prefix(i), death)
 	k = binary.BigEndian.AppendUint64(k, b.Epoch)
@@ -105,7 +105,8 @@ func AboutOf(d relay.Delivery) About {
 	return About{ID: e.ID, Bot: e.Bot, At: e.At, Chat: e.Source.ChatID, User: e.Source.UserID}
 }
 
-// readEntry returns the entry under k of a lane with that epoch, as it is handed out in that run of the program.
+// readEntry returns the entry under k of a lane with that epoch, as it is handed out in the run of the program that has
+// the number run.
 func readEntry(epoch uint64, k, value []byte, run uint64) (Entry, error) {
 	h, frame, err := decodeEntry(k, value)
 	if err != nil {

@@ -34,8 +34,8 @@ var (
 var (
 	// ErrFull: the file may not grow any more. Writes that only delete or rewrite still work.
 	ErrFull = boltfile.ErrFull
-	// ErrNoSpace: the disk is full. Nothing is stored until there is space on it again; that is
-	// noticed without help.
+	// ErrNoSpace: the disk is full. Nothing is stored until the disk has space again, which the writer notices by
+	// itself.
 	ErrNoSpace = boltfile.ErrNoSpace
 	// ErrFailed wraps the first commit or read that failed; nothing is accepted after it.
 	ErrFailed = boltfile.ErrFailed

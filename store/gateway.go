@@ -29,8 +29,8 @@ type Gateway struct {
 	Newer bool `json:"newer,omitempty"`
 	// Fetches: it has used an op that only gateways have that can fetch files, or the media route.
 	Fetches bool `json:"fetches,omitempty"`
-	// TooOld: it took an event whose files it could have fetched, fetched none, and has never done anything that sets
-	// Fetches.
+	// TooOld: it acknowledged an event whose files it could have fetched, fetched none of them, and has never done
+	// anything that sets Fetches.
 	TooOld bool `json:"tooOld,omitempty"`
 	// Provisioned: it asks for its credentials at every start. Of such gateways of one instance only the last few are
 	// kept: a container has a new name each time it is made.
@@ -47,17 +47,16 @@ type GatewaySecret struct {
 	ExpiresAt time.Time `json:"expires,omitzero"`
 }
 
-// Enroll creates tenant (if new), instance (if new or revoked) and gateway in one transaction.
-// ErrTooMany: it provisions itself, and the tenant has a thousand instances.
-// ErrExists: the gateway id belongs to a gateway that is not revoked (a revoked one is
-// replaced), or the instance belongs to another tenant, or another instance was given one of the names. An instance that was revoked starts
-// afresh: the record is i's, and its lane gets a new epoch; its dead letters stay. The
-// gateway's instance and tenant are taken from i, creation times that are zero are set.
+// Enroll creates tenant (if new), instance (if new or revoked) and gateway in one transaction. ErrTooMany: the gateway
+// provisions itself, and the tenant has a thousand instances. ErrExists: the gateway id belongs to a gateway that is
+// not revoked (a revoked one is replaced), or the instance belongs to another tenant, or another instance was given one
+// of the names. An instance that was revoked starts afresh: its record is i, and its lane gets a new epoch; its dead
+// letters stay. The gateway's instance and tenant are those of i, and creation times that are zero become now.
 //
-// With the HMAC of an enrollment token the token enrolls, once: it is marked as used in the same transaction, and still
-// valid if that fails. The tenant is the token's, and so is the wake URL if i has none. ErrNotFound: there is no such
-// token. ErrUsed, ErrExpired: it is no longer valid. ErrForeign: it is not of i's tenant, if i has one, or it was made
-// for another gateway or instance.
+// With the HMAC of an enrollment token, that token enrolls, once: it is marked as used in the same transaction, and
+// stays valid if the transaction fails. The tenant is the token's, and so is the wake URL if i has none. ErrNotFound:
+// there is no such token. ErrUsed, ErrExpired: it is no longer valid. ErrForeign: i names another tenant than the
+// token's, or the token was made for another gateway or instance.
 func (db *DB) Enroll(ctx context.Context, row *audit.Entry, g Gateway, i Instance, token ...[]byte) error {
 	now := db.now()
 	return db.change(ctx, row, "enroll", func(t *tx) error {
@@ -138,10 +137,11 @@ func (t *tx) crowded(i Instance) bool {
 	return n >= maxInstances
 }
 
-// pruneProvisioned forgets the gateways of i that provisioned themselves, except newest and those that were made or
-// seen last.
+// pruneProvisioned deletes the records of the gateways of i that provisioned themselves, except newest and those that
+// were made or seen last.
 func (t *tx) pruneProvisioned(i relay.InstanceID, newest relay.GatewayID) error {
-	// A damaged one stays, to be named; and by a clock that is behind the newest may be the oldest.
+	// A damaged record stays, so that it is still reported. newest is left out here because, if the clock is behind,
+	// its times may be the oldest.
 	all := slices.DeleteFunc(table.Readable[Gateway](t.Tx, BucketGateways), func(g Gateway) bool {
 		return g.Instance != i || !g.Provisioned || g.ID == newest
 	})

@@ -33,7 +33,7 @@ func grantKey(p relay.PlatformID, s relay.ScopeID, c relay.ChatID) []byte {
 	return table.Key(p, string(s), string(c))
 }
 
-// Index returns the grant's place, and its keys in the index.
+// Index returns the grant's bucket, its key there, and its keys in the index.
 func (g Grant) Index() (string, []byte, [][]byte) {
 	return BucketGrants, grantKey(g.Platform, g.Scope, g.Chat), [][]byte{
 		table.IndexKey(BucketGrants, byInstance, string(g.Instance), string(g.Platform), string(g.Scope), string(g.Chat)),
@@ -65,7 +65,8 @@ func claimable(t *bolt.Tx, g Grant) (mine bool, err error) {
 	return mine && err == nil, err
 }
 
-// coveringGrant returns a list of at most one grant; see GrantFilter.Covering.
+// coveringGrant returns the grant that covers the place, as a list of at most one: the grant on its chat, else on the
+// present id of a chat that has moved, else on the parent chat, else on the whole scope.
 func (rs *recents) coveringGrant(t *bolt.Tx, place relay.Place) ([]Grant, error) {
 	return rs.covering.get(t, place, func() ([]Grant, error) {
 		now, err := rs.currentChat(t, place.Platform, place.Chat)
@@ -84,15 +85,16 @@ func (rs *recents) coveringGrant(t *bolt.Tx, place relay.Place) ([]Grant, error)
 	})
 }
 
-// GrantFilter selects grants by their fields; empty fields do not matter. It reads little more than the selected ones
+// GrantFilter selects grants by their fields; empty fields do not matter. It reads little more than the selected grants
 // if it names an instance, or a platform and a chat.
 type GrantFilter struct {
 	Instance relay.InstanceID
 	Platform relay.PlatformID
-	Chat     relay.ChatID // grants that may cover it: on it in whatever scope, and on whole scopes
-	Limit    int          // picks so many at most, of an instance; 0: all
-	// Covering picks, by itself, the grant that covers the place: on its chat, else on the chat that one is a
-	// thread of, else on its whole scope. A chat that has moved is looked for under its new id too.
+	Chat     relay.ChatID // picks the grants that may cover this chat: on the chat in whatever scope, and on whole scopes
+	Limit    int          // how many are read at most, with an instance only; 0: all
+	// Covering picks the grant that covers the place, whatever the other fields are: the grant on its chat, else on the
+	// chat of which its chat is a thread, else on its whole scope. A chat that has moved is looked for under its new
+	// id, too.
 	Covering *relay.Place
 }
 
@@ -119,7 +121,7 @@ func (f GrantFilter) from(t *bolt.Tx) ([]Grant, error) {
 	return table.List[Grant](t, BucketGrants, nil)
 }
 
-// grants is DB.Grants.
+// grants is DB.Grants in the transaction t, without Covering.
 func grants(t *bolt.Tx, f GrantFilter) ([]Grant, error) {
 	out, err := f.from(t)
 	out = slices.DeleteFunc(out, func(g Grant) bool { return !f.picks(g) })

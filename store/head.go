@@ -47,7 +47,7 @@ type deadHead struct {
 	Size   int        `json:"size"` // of the entry's stored record
 }
 
-// encodeEntry renders a head, followed by the bytes behind.
+// encodeEntry renders a head, followed by the bytes in behind: the frame, or the forward's frame, or both.
 func encodeEntry(h entryHead, behind []byte) ([]byte, error) {
 	first := byte(0)
 	var event []byte
@@ -118,7 +118,7 @@ func (r *headReader) time() (t time.Time) {
 	return t
 }
 
-// parseEntry reads an entry. frame is part of payload.
+// parseEntry reads an entry. frame is what follows the head, as a part of payload.
 func parseEntry(payload []byte) (h entryHead, frame []byte, err error) {
 	r := headReader{left: payload}
 	first := r.take(1)

@@ -19,11 +19,11 @@ const (
 	byParent   = "parent"
 )
 
-// dropIndexed removes the records T of b that the index has under pre.
+// dropIndexed deletes the records of bucket b, which are of type T, that the index has under pre.
 func dropIndexed[T table.Indexed](w *table.Writer, b string, pre []byte) error {
 	for _, k := range table.KeysUnder(w.Tx, table.Index, pre) {
 		own, err := boltfile.Unseal(k, w.Bucket([]byte(table.Index)).Get(k))
-		if err != nil { // the index follows from the records
+		if err != nil { // the index is damaged, and is made anew from the records
 			if err := reindex(w); err != nil {
 				return err
 			}
@@ -36,8 +36,9 @@ func dropIndexed[T table.Indexed](w *table.Writer, b string, pre []byte) error {
 	return nil
 }
 
-// dropAll removes the records T under keys that are there. A damaged one goes too: it gives nobody anything, for
-// every reader refuses it, and it must not keep a revocation of somebody else from taking effect.
+// dropAll deletes those of the records under keys that exist; they are of type T. It deletes a damaged record, too:
+// that gives nobody anything, because every reader refuses it, and it must not keep a revocation of somebody else from
+// taking effect.
 func dropAll[T table.Indexed](w *table.Writer, b string, keys ...[]byte) error {
 	for _, k := range keys {
 		v, ok, err := table.Load[T](w.Tx, b, k)

@@ -36,7 +36,8 @@ type Instance struct {
 	WakeFault string           `json:"wakeFault,omitempty"`
 	Principal Principal        `json:"principal,omitzero"`
 	Quiet     relay.QuietHours `json:"quiet,omitzero"`
-	// Relevance is the declared policy for each platform. No row: bots off, address required.
+	// Relevance is the declared policy for each platform. A platform without a row: messages of other bots are ignored,
+	// and the agent must be addressed.
 	Relevance map[relay.PlatformID]Relevance `json:"relevance,omitempty"`
 	// Asleep: the instance said going_idle and has not said hello since.
 	Asleep bool `json:"asleep,omitempty"`
@@ -72,8 +73,8 @@ type Relevance struct {
 	Context relay.ContextPolicy `json:"context,omitempty"`
 }
 
-// Instances returns the records of those instances, also after their revocation; with none named all, by id. They are
-// shared: do not change their lists. ErrNotFound: one of them was never enrolled.
+// Instances returns the records of those instances, also after their revocation; with none named it returns all, by id.
+// The records are shared: do not change their lists. ErrNotFound: one of them was never enrolled.
 func (db *DB) Instances(ctx context.Context, ids ...relay.InstanceID) ([]Instance, error) {
 	if len(ids) == 1 && !table.Viewing(ctx) { // the usual case: remembered records need no transaction
 		if i, ok := db.recents.instances.newest(ids[0]); ok {
@@ -120,10 +121,10 @@ func (db *DB) UpdateInstance(ctx context.Context, row *audit.Entry, id relay.Ins
 	})
 }
 
-// live returns the lane of an instance that is enrolled and not revoked; otherwise ErrNotFound. Nothing is given to any
-// other.
+// live returns the lane of an instance that is enrolled and not revoked; otherwise ErrNotFound. No other instance is
+// given anything.
 func (t *tx) live(i relay.InstanceID) (*lane, error) {
-	if _, err := t.recents.instance(t.Tx, i); errors.Is(err, ErrNotFound) { // a damaged one is there
+	if _, err := t.recents.instance(t.Tx, i); errors.Is(err, ErrNotFound) { // an instance with a damaged record is enrolled
 		return nil, err
 	}
 	l, err := t.lane(i)

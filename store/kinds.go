@@ -84,6 +84,8 @@ var kinds = []kind{
 	{bucket: table.Index, derived: true},
 }
 
+// own returns the field own of a kind whose records are of type T: key returns the key under which a record says that
+// it belongs.
 func own[T any](key func(T) []byte) func(k, value []byte) bool {
 	return func(k, value []byte) bool {
 		r, err := table.Decode[T](k, value)
@@ -92,7 +94,7 @@ func own[T any](key func(T) []byte) func(k, value []byte) bool {
 }
 
 // An id alone does not show a record's kind: the record of a tenant, for example, has an id, too, and little else. So
-// these ask for a field that only records of the kind have.
+// these three functions return a key only if a field is set that only records of the kind have.
 func fileKey(r media.Record) []byte { return keyIf(r.State != "", r.ID) }
 func instanceKey(r Instance) []byte { return keyIf(r.Tenant != "", r.ID) }
 func gatewayKey(r Gateway) []byte   { return keyIf(r.Instance != "", r.ID) }
@@ -145,8 +147,9 @@ func cold() (out []string) {
 	return out
 }
 
-// room returns how many bytes the records of one bucket, which but names, may have in the root page beside all other
-// buckets. If they have more, bbolt splits the root, and it stays split until the next start.
+// room returns how many bytes of the root page all buckets but one leave to the records of that one; the parameter but
+// is its name. If its records need more bytes, bbolt splits the root page, and the root stays split until the next
+// start.
 func (t *tx) room(but string) int {
 	used := nodeHeader
 	for _, k := range kinds {
@@ -156,7 +159,7 @@ func (t *tx) room(but string) int {
 		}
 		inline := nodeHeader
 		for key, value := range table.Under(t.Tx, k.bucket, nil) {
-			if inline += nodeHeader + len(key) + len(value); inline > boltfile.PageSize/4 { // it has a page of its own
+			if inline += nodeHeader + len(key) + len(value); inline > boltfile.PageSize/4 { // bbolt keeps the bucket in a page of its own
 				inline = 0
 				break
 			}
@@ -166,7 +169,8 @@ func (t *tx) room(but string) int {
 	return boltfile.PageSize - used
 }
 
-// How many bytes bbolt puts in front of a page and of each element in it, and in front of a bucket.
+// nodeHeader is how many bytes bbolt puts in front of a page, and in front of each element in a page; ofBucket is how
+// many it puts in front of a bucket.
 const nodeHeader, ofBucket = 16, 16
 
 // Refusal returns nil, or an error that says why a database with the damaged records bad is not used.

@@ -68,9 +68,10 @@ type lane struct {
 	i relay.InstanceID
 	laneRecord
 	touched bool // the record must be written
-	// The entries: base are those that were there before the transaction, and is not changed; gone has the sequence
-	// numbers of those that have left base; first is how many at the front of base are known to be among these; added
-	// are those that were added since and have not left.
+	// The entries. base are those that the lane had before the transaction; base itself is not changed. gone has the
+	// sequence numbers of the entries of base that have left the lane in this transaction. Of base, at least the first
+	// entries at the front have left. added are the entries that this transaction has added and that are still in the
+	// lane.
 	base  []slot
 	first int
 	gone  map[uint64]bool
@@ -104,7 +105,7 @@ func (l *lane) touch() {
 	l.t.Changes++
 }
 
-// left returns those of base that are still in the lane.
+// left returns the entries of base that are still in the lane.
 func (l *lane) left() []slot {
 	if len(l.gone) == 0 {
 		return l.base
@@ -113,7 +114,7 @@ func (l *lane) left() []slot {
 		l.first++
 	}
 	rest := l.base[l.first:]
-	if len(l.gone) == l.first {
+	if len(l.gone) == l.first { // only entries at the front have left
 		return rest
 	}
 	return slices.DeleteFunc(slices.Clone(rest), func(s slot) bool { return l.gone[s.seq] })
@@ -138,7 +139,7 @@ func newEpoch() uint64 {
 	}
 }
 
-// next gives out the next buffer id.
+// next returns the next buffer id, which nobody has had before.
 func (l *lane) next() relay.BufferID {
 	if l.Epoch == 0 {
 		l.Epoch = newEpoch()
@@ -147,7 +148,7 @@ func (l *lane) next() relay.BufferID {
 	return relay.BufferID{Epoch: l.Epoch, Seq: l.Last}
 }
 
-// append puts an encoded entry at the end.
+// append stores an encoded entry at the end of the lane.
 func (l *lane) append(payload []byte) (relay.BufferID, error) {
 	id := l.next()
 	l.Entries++
@@ -187,7 +188,7 @@ func (l *lane) remove(k, value []byte) error {
 	return errors.Join(err, l.t.Delete(bucketEntries, k))
 }
 
-// find returns the stored record of an entry in the lane; nil if it is not there.
+// find returns the key and the stored record of an entry in the lane; nil if the entry is not in the lane.
 func (l *lane) find(b relay.BufferID) (k, value []byte) {
 	if b.Epoch != l.Epoch || l.gone[b.Seq] {
 		return nil, nil
@@ -200,13 +201,13 @@ func (l *lane) find(b relay.BufferID) (k, value []byte) {
 	return nil, nil
 }
 
-// at returns the stored record of the entry that stands there.
+// at returns the key and the stored record of the entry in the slot.
 func (l *lane) at(s slot) (k, value []byte) {
 	k = entryKey(s.arrival, l.i, s.seq)
 	return k, l.t.Bucket([]byte(bucketEntries)).Get(k)
 }
 
-// oldest returns the first of the entries; nil if there is none.
+// oldest returns the key and the stored record of the first entry; nil if the lane is empty.
 func (l *lane) oldest() (k, value []byte) {
 	for ; l.first < len(l.base); l.first++ {
 		if s := l.base[l.first]; !l.gone[s.seq] {
@@ -219,8 +220,8 @@ func (l *lane) oldest() (k, value []byte) {
 	return nil, nil
 }
 
-// trim moves the oldest entries to the dead letters until the lane is within its limits, and
-// returns how many.
+// trim moves the oldest entries to the dead letters until the lane is within its limits, and returns how many it has
+// moved.
 func (l *lane) trim(m Limits, now time.Time) (moved int, err error) {
 	for l.Entries > m.MaxEntries || l.Bytes > m.MaxBytes {
 		k, value := l.oldest()
@@ -235,8 +236,8 @@ func (l *lane) trim(m Limits, now time.Time) (moved int, err error) {
 	return moved, nil
 }
 
-// countDeath counts a death of the entry under k. It returns its new stored form, and whether it has died often enough.
-// A damaged one has.
+// countDeath counts a death of the entry under k. It returns the new stored form of the entry, and whether it has died
+// at least most times. A damaged entry counts as having died often enough.
 func (l *lane) countDeath(k, v []byte, most int) (value []byte, enough bool, err error) {
 	h, frame, err := decodeEntry(k, v)
 	if err != nil {
@@ -288,8 +289,8 @@ func (l *lane) receipt(k, v []byte, read func(k, v []byte) (entryHead, []byte, e
 	return callers.Take(l.t.Writer, h.About.User, h.About.Chat, h.About.ID, l.t.clock())
 }
 
-// ofProgram reports whether a stored entry may be a program's. Its author is stored as plain text, however the rest is
-// written.
+// ofProgram reports whether a stored entry may be a program's. The author of an entry is stored as plain text, whatever
+// form the rest has.
 func ofProgram(value []byte) bool { return bytes.Contains(value, []byte(relay.ProgramPrefix)) }
 
 // recountLanes makes the lane records agree with the entries. A missing lane that has entries is made, under a new
@@ -304,7 +305,7 @@ func recountLanes(w *table.Writer) error {
 		l.Entries, l.Bytes, l.Dead = 0, 0, 0
 		lanes[string(k)] = &l
 	}
-	strays := make(map[string][][]byte) // by bucket: keys without an instance, which damage has put there
+	strays := make(map[string][][]byte) // by bucket: the keys that name no instance, which only damage can have put there
 	of := func(b string, k []byte, i relay.InstanceID, ok bool) *laneRecord {
 		name := string(i)
 		if !ok {
@@ -344,8 +345,8 @@ func recountLanes(w *table.Writer) error {
 	return nil
 }
 
-// instanceOf returns the instance in a key that ends with a tail of so many bytes. Names of instances contain none of
-// the bytes that a key escapes.
+// instanceOf returns the instance in a key that consists of the instance, a zero byte, and tail further bytes. Names of
+// instances contain none of the bytes that a key escapes.
 func instanceOf(k []byte, tail int) relay.InstanceID {
 	return relay.InstanceID(k[:max(0, len(k)-tail-1)])
 }
@@ -362,7 +363,7 @@ func namesFiles(k, value []byte) (ev relay.Event, ok bool) {
 	return *e.Event, true
 }
 
-// recountFiles makes the records of files agree with the entries of those instances; with none named, of all.
+// recountFiles makes the records of files agree with the entries of those instances; with none named, of all instances.
 func recountFiles(w *table.Writer, now time.Time, of ...relay.InstanceID) error {
 	if len(of) == 0 {
 		of = media.Needing(w.Tx)

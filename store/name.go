@@ -56,7 +56,7 @@ func TrimName(s string) string {
 	return s
 }
 
-// told returns n with the names in by, which the network reported last. An event without a name changes nothing.
+// told returns n with the names in by, which the network reported last. If by has no name, n stays as it was.
 func (n Names) told(by Names) Names {
 	if by.Told == "" {
 		return n
@@ -64,7 +64,8 @@ func (n Names) told(by Names) Names {
 	return Names{Told: by.Told, Handle: by.Handle, Given: n.Given}
 }
 
-// People are the names of the people who are linked; each of their links has them. Its methods may be called from any goroutine.
+// People are the names of the people who are linked; each link of a person has the names. Its methods may be called
+// from any goroutine.
 type People struct {
 	db    *DB
 	notes table.Notes[Names] // by the prefix of the person's bindings
@@ -78,7 +79,7 @@ func (p *People) Heard(by Person, had, told Names) {
 	}
 }
 
-// ride stores the names that were heard, in a transaction that is about to be committed.
+// ride stores the names that were heard, in a transaction that is about to be committed. stored is as in table.Notes.
 func (p *People) ride(w *table.Writer) (stored func(), err error) {
 	return p.notes.Ride(func(notes map[string]Names) error {
 		for k, told := range notes {

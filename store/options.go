@@ -61,7 +61,7 @@ const (
 	keepDead       = 14 * day
 	keepSilent     = 30 * day // a conversation without an event
 	keepCode       = day      // past its expiry, so that a late try reads "expired"
-	refreshAfter   = time.Hour
+	refreshAfter   = time.Hour // the age at which a conversation's time is written again
 )
 
 // withDefaults fills in the defaults.

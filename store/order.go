@@ -12,11 +12,11 @@ import (
 )
 
 // Entries are stored in the order of their arrival, for all lanes together, so that a commit adds them side by side:
-// with a key that begins with the instance, each lane's would change a page of its own. The writer remembers which
-// entries belong to a lane, and its record; the start reads both from the file. Readers find the key here, and read the
-// value in their own transaction.
+// with a key that begins with the instance, the entries of each lane would change a page of their own. The writer
+// remembers the record of each lane and which entries belong to it; the start reads both from the file. Readers find
+// the key here, and read the value in their own transaction.
 
-// slot is the place of an entry of a lane.
+// slot has the two numbers in the key of an entry: its sequence number in its lane, and its arrival number.
 type slot struct{ seq, arrival uint64 }
 
 func bySeq(s slot, seq uint64) int { return cmp.Compare(s.seq, seq) }
@@ -31,7 +31,7 @@ type buffer struct {
 type order struct {
 	mu    sync.RWMutex // guards lanes against the writer's changes
 	lanes map[relay.InstanceID]buffer
-	last  uint64 // the arrival number given last; the writer's
+	last  uint64 // the arrival number given last; only the writer uses it
 }
 
 // orderOf reads the order from the file.
@@ -64,7 +64,7 @@ func (o *order) lane(i relay.InstanceID) buffer {
 	return o.lanes[i]
 }
 
-// next returns the first entry of i with a greater sequence number, and the lane's epoch.
+// next returns the first entry of i with a sequence number greater than after, and the epoch of the lane.
 func (o *order) next(i relay.InstanceID, after uint64) (s slot, epoch uint64, ok bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -75,7 +75,8 @@ func (o *order) next(i relay.InstanceID, after uint64) (s slot, epoch uint64, ok
 	return s, b.Epoch, ok
 }
 
-// see returns the first entry that t sees, with its key; k is nil if there is none.
+// see returns the first entry of i with a sequence number greater than after that the transaction t contains, with its
+// key; k is nil if there is none.
 func (o *order) see(t *bolt.Tx, i relay.InstanceID, after uint64) (epoch uint64, k, value []byte) {
 	for {
 		s, epoch, ok := o.next(i, after)
@@ -86,7 +87,7 @@ func (o *order) see(t *bolt.Tx, i relay.InstanceID, after uint64) (epoch uint64,
 		if v := t.Bucket([]byte(bucketEntries)).Get(k); v != nil {
 			return epoch, k, v
 		}
-		after = s.seq // it has left since, or came after what t reads
+		after = s.seq // the entry has left the lane since, or was stored after the commit that t reads
 	}
 }
 

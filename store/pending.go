@@ -143,7 +143,7 @@ type Verdict struct {
 	Whole    bool          // as AcceptItem.Whole
 	Press    *prompt.Press // as AcceptItem.Press
 	To       *Recipient    // nil: the instance does not get it
-	Why      string        // as the history is to say it
+	Why      string        // the reason, as the history records it
 }
 
 // Decide stores the verdicts about pending events of one chat in one transaction: each event stops being pending, and
@@ -209,12 +209,13 @@ func (ps *Pendings) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (Acc
 	return out, nil
 }
 
-// movePending is moveChat for pending deliveries. They come behind those that wait under the new id.
+// movePending is moveChat for pending deliveries. They keep their numbers, so they are in the order of their arrival
+// with those that wait under the new id.
 func movePending(w *table.Writer, m Move) error {
 	for _, k := range table.KeysUnder(w.Tx, bucketPending, table.Prefix(m.Platform)) {
 		r, err := decodePending(k, w.Bucket([]byte(bucketPending)).Get(k))
 		if err != nil {
-			continue // damaged
+			continue // a damaged record stays as it is
 		}
 		ev := r.about()
 		if ev.Source.ChatID != m.From {

@@ -11,19 +11,19 @@ import (
 // maxRecent is how many records of one kind are remembered.
 const maxRecent = 4096
 
-// recent remembers records of one kind as they were read since any of the kind was changed: every event asks for the
-// same few records, and decoding one costs more than everything else about it. Its values are shared: do not change
-// their lists.
+// recent remembers the records of one kind that were read since a record of the kind was last changed: every event asks
+// for the same few records, and decoding a record costs more than everything else about reading it. Its values are
+// shared: do not change their lists.
 type recent[K comparable, V any] struct {
 	mu      sync.Mutex // guards the fields below
-	changed int        // the transaction that changed one last
+	changed int        // the number of the transaction that last changed a record of the kind
 	known   map[K]V
 }
 
 // get returns the result of read for k in t, or the result from an earlier transaction that saw the same data.
 func (r *recent[K, V]) get(t *bolt.Tx, k K, read func() (V, error)) (V, error) {
 	asOf := t.ID()
-	if t.Writable() { // nobody else may see its changes yet
+	if t.Writable() { // it has the number of its own commit: until it changes the kind (forget), it reads what the commit before left
 		asOf--
 	}
 	r.mu.Lock()

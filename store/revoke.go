@@ -79,8 +79,8 @@ func (t *tx) liveGateways(i relay.InstanceID) []Gateway {
 	return slices.DeleteFunc(table.Readable[Gateway](t.Tx, BucketGateways), func(g Gateway) bool { return g.Instance != i || g.Revoked })
 }
 
-// dropAnswers drops the answers for which which is true, and returns how many. For each one that was waiting it notes
-// why in the history.
+// dropAnswers drops the answers for which which is true, and returns how many. For each answer that was waiting it adds
+// why to the history.
 func (t *tx) dropAnswers(which func(outbox.Record) bool, why string, now time.Time) (int, error) {
 	return outbox.DropWhere(t.Writer, func(r outbox.Record) bool {
 		goes := which(r)
@@ -106,8 +106,8 @@ func (db *DB) DropAnswers(ctx context.Context, row *audit.Entry, i relay.Instanc
 }
 
 // strip takes everything from i that it was given or has declared, and every code and token that could enroll it or act
-// for it, and empties and closes its lane. If nothing is left, it changes nothing. The instance's record and its dead
-// letters stay, for the operator to see.
+// for it, and empties and closes its lane. If there is nothing to take, strip changes nothing. The instance's record
+// and its dead letters stay, for the operator to see.
 func (t *tx) strip(i relay.InstanceID, now time.Time) error {
 	w := t.Writer
 	_, failed := t.dropAnswers(func(r outbox.Record) bool { return r.Instance == i }, history.Revoked, now)

@@ -143,7 +143,7 @@ func (rs *Routes) Drop(ctx context.Context, row *audit.Entry, p relay.PlatformID
 	})
 }
 
-// moveRoutes is moveChat for routes, of tenants that may have one at the new id.
+// moveRoutes is moveChat for routes. A route is dropped if its tenant may not have one at the new id.
 func moveRoutes(w *table.Writer, m Move) error {
 	routes, err := table.List[Route](w.Tx, bucketRoutes, table.Prefix(m.Platform, string(m.From)))
 	if err != nil {

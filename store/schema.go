@@ -28,8 +28,8 @@ func initialise(t *bolt.Tx) error {
 	return errors.Join(table.Fill(t, cold()), setVersion(t, 1+len(migrations())))
 }
 
-// migrate brings b to the version that steps end in, and looks whether all buckets are there. A
-// database that is not ours or from a later version is refused.
+// migrate brings b to the version that the last of steps makes, and checks that all buckets are there. A database that
+// is not ours or from a later version is refused.
 func migrate(b *bolt.DB, steps []migration) error {
 	if err := advance(b, steps); err != nil {
 		return err

@@ -86,14 +86,14 @@ type DB struct {
 	log     *slog.Logger
 	damaged int // records that were set aside
 
-	// These are written along with other commits, like the notes of Authors.
+	// cursors are written along with other commits, like the notes of Authors.
 	cursors cursors
 
 	order   *order // made by Open
 	recents recents
 
-	deadDropped atomic.Uint64
-	died        [len(deadReasons)]atomic.Uint64
+	deadDropped atomic.Uint64                   // dead letters dropped because there were too many, since Open
+	died        [len(deadReasons)]atomic.Uint64 // dead letters made since Open, in the order of deadReasons
 }
 
 // Open opens the database at path. If there is none, it makes one under another name and then gives it that path. It

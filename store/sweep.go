@@ -83,7 +83,7 @@ func (s *sweep) run() (err error) {
 		s.secrets())
 }
 
-// due calls do for each record of b that is picked. A damaged one stays.
+// due calls do for each record of b that picked selects. Damaged records stay, and are added to s.damaged.
 func due[T any](s *sweep, b string, picked func(T) bool, do func(k []byte, v T) error) error {
 	for _, k := range table.KeysUnder(s.t.Tx, b, nil) {
 		v, ok, err := table.Load[T](s.t.Tx, b, k)
@@ -111,8 +111,8 @@ func dropDue[T any](s *sweep, b string, n *int, past func(T) bool) error {
 	})
 }
 
-// entries moves entries that are too old. They are in the order in which they were accepted, so it stops at the first
-// one that is young enough.
+// entries moves the entries that are too old to the dead letters. The entries are in the order in which they were
+// accepted, so it stops at the first one that is young enough.
 func (s *sweep) entries(l *lane) error {
 	for {
 		k, v := l.oldest()
@@ -132,6 +132,7 @@ func (s *sweep) entries(l *lane) error {
 	}
 }
 
+// dead drops the lane's dead letters that died more than 14 days ago.
 func (s *sweep) dead(l *lane) error {
 	for _, k := range table.KeysUnder(s.t.Tx, bucketDead, table.Prefix(l.i)) {
 		d, _, _, err := decodeDead(k, s.t.Bucket([]byte(bucketDead)).Get(k))
@@ -148,8 +149,8 @@ func (s *sweep) dead(l *lane) error {
 	return nil
 }
 
-// moves drops the ids of chats that nobody talks in any more: at once when nobody has anything to do
-// with the chat at all, else after the time that a conversation would have had.
+// moves drops the records of moved chats without a conversation: at once if no grant or binding names the chat either,
+// else 30 days after the move, the time for which a silent conversation is kept.
 func (s *sweep) moves() error {
 	if len(table.KeysUnder(s.t.Tx, BucketMoves, nil)) == 0 {
 		return nil
@@ -161,8 +162,8 @@ func (s *sweep) moves() error {
 	})
 }
 
-// chatsInUse returns the chats, by the keys they would have as moved ones, that there are conversations about, and
-// those that grants or bindings name.
+// chatsInUse returns the chats that have conversations (talked), and the chats that grants or bindings name (held),
+// each by its moveKey.
 func chatsInUse(t *bolt.Tx) (talked, held map[string]bool) {
 	talked, held = make(map[string]bool), make(map[string]bool)
 	for _, c := range table.Readable[Conversation](t, bucketConversations) {
@@ -180,8 +181,8 @@ func chatsInUse(t *bolt.Tx) (talked, held map[string]bool) {
 	return talked, held
 }
 
-// files makes the records of files agree with the entries again, because nobody knows which files a damaged entry
-// named.
+// files makes the records of files that an instance needs agree with its entries again: when a damaged entry left a
+// lane, nobody knew which files it named.
 func (s *sweep) files() error {
 	if of := media.Needing(s.t.Tx); len(of) > 0 {
 		return recountFiles(s.t.Writer, s.now, of...)

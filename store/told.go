@@ -30,7 +30,7 @@ func toldKey() []byte { return table.Key("findings") }
 // Notices stores what the operator was told. Its methods may be called from any goroutine.
 type Notices struct{ db *DB }
 
-// Told returns what they were told; the zero value: nothing.
+// Told returns what the operator was told; the zero value: nothing.
 func (ns *Notices) Told(ctx context.Context) (Told, error) {
 	return table.Get(ctx, ns.db.records, "what the operator was told", func(t *bolt.Tx) (Told, error) {
 		told, _, err := table.Load[Told](t, bucketTold, toldKey())
@@ -38,7 +38,7 @@ func (ns *Notices) Told(ctx context.Context) (Told, error) {
 	})
 }
 
-// SetTold replaces what they were told.
+// SetTold replaces what the operator was told.
 func (ns *Notices) SetTold(ctx context.Context, told Told) error {
 	return ns.db.change(ctx, nil, "what the operator was told", func(t *tx) error {
 		return t.PutChanged(bucketTold, toldKey(), told)

@@ -22,13 +22,13 @@ type tx struct {
 	recents     *recents
 	order       *order                     // as of the commit before; nil before it is needed
 	arrival     uint64                     // of the newest entry
-	lanes       map[relay.InstanceID]*lane // looked at so far; those that were touched are written once, before the commit
+	lanes       map[relay.InstanceID]*lane // used so far; flush writes those that were touched
 	marks       dedupe.Batch
-	cursors     map[string][]byte // moved so far, by their key; stored, before the commit, if anything is
-	waiting     map[string][]byte // those that were moved before and are not on disk; not to be changed
-	took        bool              // the cursors were stored, or there are none
+	cursors     map[string][]byte // moved so far, by their key; stored with the transaction if it stores anything else
+	waiting     map[string][]byte // cursors of earlier transactions that are not on disk; not to be changed
+	took        bool              // the transaction stores all cursors and notes that wait, if there are any
 	died        []DeadReason      // of the dead letters made
-	released    int               // held files that one entry fewer names
+	released    int               // held files that removed entries named, once for each entry
 	deadDropped uint64            // dead letters dropped because there were too many
 	row         *audit.Entry      // the audit row for the op that runs; nil: none
 	history     history.Batch
@@ -41,8 +41,8 @@ func (db *DB) begin(w *boltfile.Writer) boltfile.Batch {
 	return &tx{Writer: &table.Writer{Writer: w}, db: db, recents: &db.recents, order: db.order, arrival: db.order.last, marks: db.Seen.Batch(), waiting: db.cursors.waiting}
 }
 
-// change runs fn in the next transaction; what names it in front of an error. It stores row in the audit list if fn
-// changes something; nil: no row. See table.DB.Change for the rest.
+// change runs fn in the next transaction; what names the change in front of an error. It stores row in the audit list
+// if fn changes something; nil: no row. See table.DB.Change for the rest.
 func (db *DB) change(ctx context.Context, row *audit.Entry, what string, fn func(*tx) error, adds ...int) error {
 	row = row.Stamped(db.now())
 	var left *audit.Entry // the complete row that was stored
@@ -85,7 +85,9 @@ func (t *tx) clock() time.Time {
 	return t.db.now()
 }
 
-// Settle stores the cursors and the notes that ride along, and the lanes that were touched.
+// Settle stores the lanes that were touched and, if the transaction changes anything else or the cursors are due, the
+// waiting cursors and the notes that ride along. Without spare, which says that the disk has room, cursors and notes go
+// on waiting.
 func (t *tx) Settle(spare bool) (err error) {
 	t.took = spare && (t.Changes > 0 || t.db.cursors.due)
 	if t.took {
@@ -96,7 +98,8 @@ func (t *tx) Settle(spare bool) (err error) {
 	if err := t.flush(); err != nil || !t.took {
 		return err
 	}
-	t.stored[len(t.stored)-1], err = t.db.History.Ride(t.Writer, t.history, t.room(history.Newest)) // when all else is in its place
+	// The history comes last: room counts what everything else has put into the root page.
+	t.stored[len(t.stored)-1], err = t.db.History.Ride(t.Writer, t.history, t.room(history.Newest))
 	return err
 }
 
@@ -113,7 +116,8 @@ func (t *tx) takeNotes() error {
 	return errors.Join(err1, err2, err3, err4)
 }
 
-// flush writes the lanes that were touched and the marks that were made. Nothing may be changed after it.
+// flush writes the lanes that were touched and the marks that were made. If a lane or a mark is changed later, flush
+// must be called again.
 func (t *tx) flush() error {
 	for i, l := range t.lanes {
 		if !l.touched {
@@ -126,7 +130,8 @@ func (t *tx) flush() error {
 	return t.marks.Store(t.Writer)
 }
 
-// Done updates the memory after the transaction; stored reports whether it was stored.
+// Done updates what is remembered in memory, after the transaction. stored is false if the transaction had nothing to
+// store.
 func (t *tx) Done(stored bool) {
 	t.db.cursors.after(t.took, t.cursors, t.db.remind)
 	if !stored {

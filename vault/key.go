@@ -13,18 +13,20 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Key is the source of the wrapping key: FileKey, CredentialKey or PassphraseKey.
+// Key is the source of the wrapping key, which encrypts the vault's data key: FileKey, CredentialKey or PassphraseKey.
 type Key interface {
 	origin() origin
 	// Name returns the words for the key in messages to the operator.
 	Name() string
-	// create returns the wrapping key for a new vault, and what must be stored to get it again.
+	// create returns the wrapping key for a new vault, and the parameters that must be stored to get it again; nil:
+	// none.
 	create() (relay.Secret, *kdf, error)
-	// open returns the wrapping key of a vault that exists. It makes nothing.
+	// open returns the wrapping key of a vault that exists, from the stored parameters. It makes no file.
 	open(stored *kdf) (relay.Secret, error)
 }
 
-// origin tells how a wrapping key comes about. A key file and a credential share one, as a key can be moved between them.
+// origin is how a wrapping key is made. A key file and a credential have the same origin, since a key can be moved from
+// one to the other.
 type origin string
 
 const (
@@ -55,8 +57,8 @@ type kdf struct {
 	Salt    []byte `json:"salt"`
 }
 
-// keyText is the size of a key file or credential: the key in hexadecimal and a newline. Text can be typed in
-// again, and a file that a power cut filled with zeros is not taken for a key.
+// keyText is the size of a key file or credential, in bytes: the key in hexadecimal and a newline. Hexadecimal, because
+// a person can type it in again, and a file that a power cut filled with zeros is not mistaken for a key.
 const keyText = 2*keySize + 1
 
 // CredentialKey returns the key in a systemd credential: the file name in dir, which is $CREDENTIALS_DIRECTORY. It
@@ -81,8 +83,8 @@ func (k credentialKey) open(*kdf) (relay.Secret, error) {
 	case !filepath.IsLocal(k.file) || filepath.Base(k.file) != k.file:
 		return relay.Secret{}, fmt.Errorf("%w: credential name %q is no plain file name", ErrKeyRefused, k.file)
 	}
-	// No look at the permissions: systemd guards the folder, and grants by ACL, which shows up
-	// as group bits.
+	// The permissions are not checked: systemd guards the folder, and grants access by an ACL, which looks like group
+	// permissions.
 	f, err := os.Open(filepath.Join(k.dir, k.file))
 	if errors.Is(err, fs.ErrNotExist) {
 		return relay.Secret{}, fmt.Errorf("%w: there is no credential %s in CREDENTIALS_DIRECTORY; "+
@@ -95,7 +97,8 @@ func (k credentialKey) open(*kdf) (relay.Secret, error) {
 	return readKey(f, k.Name())
 }
 
-// readKey reads keyText. Its errors do not quote the text.
+// readKey reads the text of a key, with or without the newline. Its errors call the key name, and do not quote the
+// text.
 func readKey(r io.Reader, name string) (relay.Secret, error) {
 	text, err := io.ReadAll(io.LimitReader(r, keyText+1))
 	if err != nil {
@@ -121,8 +124,8 @@ func readKey(r io.Reader, name string) (relay.Secret, error) {
 	return relay.NewSecret(key), nil
 }
 
-// Try reports why a key file or a credential cannot be used as it is; nil: it can. Errors wrap ErrKeyLost or
-// ErrKeyRefused, or are the system's. Existing tells whether it is the key of a database.
+// Try returns nil if a key file or a credential can be read and holds a key, and otherwise why not: errors wrap
+// ErrKeyLost or ErrKeyRefused, or are the system's. Only Existing shows whether it is the key of a database.
 func Try(k Key) error {
 	_, err := k.open(nil)
 	return err

@@ -11,9 +11,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
-// FileKey returns the key in the file at path: 64 hexadecimal digits and a newline, mode 0600. It is made when a vault
-// is made and there is no file yet, and never replaced. It is refused when another user can read or write it (see
-// files.Private), when it is no regular file (a symbolic link, say), and when it does not hold a key.
+// FileKey returns the key in the file at path: 64 hexadecimal digits and a newline, mode 0600. The file is made when a
+// vault is made and there is no file yet, and never replaced. It is refused when another user can read or write it
+// (files.Private), when it is no regular file (a symbolic link, say), and when it does not hold a key.
 func FileKey(path string) Key { return fileKey{path} }
 
 type fileKey struct{ path string }
@@ -31,7 +31,7 @@ func (k fileKey) open(*kdf) (relay.Secret, error) {
 }
 
 func (k fileKey) create() (relay.Secret, *kdf, error) {
-	s, err := k.read() // a crash may have left one without a vault
+	s, err := k.read() // a crash may have left a key file before there was a vault
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := k.write(randomKey()); err != nil {
 			return relay.Secret{}, nil, fmt.Errorf("new %s: %w", k.Name(), err)
@@ -41,8 +41,8 @@ func (k fileKey) create() (relay.Secret, *kdf, error) {
 		s, err = k.read()
 	}
 	if err == nil {
-		// A file that a process left when it died in write may be a second copy of the key. A process that is in write
-		// now finds that the key is there.
+		// A file that a process left when it died in write may be a second copy of the key. Another process that is in
+		// write now loses nothing by the removal: the key exists already.
 		if err = files.RemoveLeftovers(filepath.Dir(k.path), k.leftoverPattern()); err != nil {
 			err = fmt.Errorf("a copy of %s: %w", k.Name(), err)
 		}
@@ -53,7 +53,8 @@ func (k fileKey) create() (relay.Secret, *kdf, error) {
 // leftoverPattern matches the names under which new keys for path are written.
 func (k fileKey) leftoverPattern() string { return filepath.Base(k.path) + ".new-*" }
 
-// read returns an error that is fs.ErrNotExist only if nothing at all is at the path.
+// read returns the key in the file, if the file is fit to hold one. The error is fs.ErrNotExist only if nothing at all
+// is at the path.
 func (k fileKey) read() (relay.Secret, error) {
 	refuse := func(what string) (relay.Secret, error) {
 		return relay.Secret{}, fmt.Errorf("%w: %s %s", ErrKeyRefused, k.Name(), what)
@@ -83,8 +84,8 @@ func (k fileKey) read() (relay.Secret, error) {
 	return readKey(f, k.Name())
 }
 
-// write puts the key on disk so that the path has all of it or nothing, also after a power cut. If the path exists by
-// then, it stays as it is and that is no error.
+// write puts the key on disk so that the file has all of it or does not exist, even after a power cut. If another
+// process has made the file meanwhile, write leaves the file unchanged and returns nil.
 func (k fileKey) write(key relay.Secret) error {
 	err := files.Create(k.path, k.leftoverPattern(), func(f *os.File) error {
 		files.Give(f, k.path)

@@ -17,7 +17,7 @@ const (
 	saltSize = 16 // bytes
 	// smallHost is the memory below which a host gets the parameters that spare it, in KiB.
 	smallHost = 1 << 20
-	// The most this program will spend on stored parameters; more is damage.
+	// The largest stored parameters that this program accepts, the memory in KiB; larger ones must be damage.
 	maxTime, maxMemory = 64, 1 << 20
 )
 
@@ -28,7 +28,7 @@ func PassphraseKey(passphrase relay.Secret) Key {
 
 type passphraseKey struct {
 	passphrase relay.Secret
-	meminfo    string // path; absent means a host with enough memory
+	meminfo    string // the path of Linux's meminfo; if there is no such file, the host counts as large enough
 }
 
 func (passphraseKey) origin() origin { return originPassphrase }

@@ -51,8 +51,8 @@ func (v *Vault) Unseal(bucket, key string, sealed []byte) (relay.Secret, error) 
 	return relay.NewSecret(text), nil
 }
 
-// MAC authenticates token under a key of purpose's own (HMAC-SHA256, 32 bytes). Codes and tokens
-// that are only ever compared are stored as this instead of being sealed.
+// MAC returns the HMAC-SHA256 of token, 32 bytes, under a key that only this purpose has. Of codes and tokens that are
+// only ever compared, the MAC is stored instead of a sealed record.
 func (v *Vault) MAC(purpose string, token relay.Secret) []byte {
 	h := hmac.New(sha256.New, v.macKey(purpose))
 	_, _ = h.Write(token.Reveal())
@@ -68,8 +68,8 @@ func newAEAD(key []byte) cipher.AEAD {
 	return aead
 }
 
-// associated ties a ciphertext to its place. A bucket has a cipher key of its own, so no two places share the same
-// bytes.
+// associated returns the associated data of a record, so that it opens only under this bucket and key. A bucket with a
+// NUL could give two places the same bytes, but each bucket also has a cipher key of its own.
 func associated(bucket, key string) []byte {
 	return append([]byte(bucket+"\x00"+key+"\x00"), recordVersion)
 }

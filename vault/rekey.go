@@ -7,8 +7,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Renewed returns a vault with a new data key. It makes the same MACs as v for the purposes in keep, and opens nothing that v
-// sealed.
+// Renewed returns a vault with a new data key. It makes the same MACs as v for the purposes in keep, and opens nothing
+// that v sealed.
 func (v *Vault) Renewed(keep ...string) *Vault {
 	next := New()
 	next.kept = make(map[string][]byte)
@@ -19,7 +19,8 @@ func (v *Vault) Renewed(keep ...string) *Vault {
 	return next
 }
 
-// The kept MAC keys are part of the wrapped data key's record, sealed by the vault for this place.
+// The kept MAC keys are stored in the same envelope as the wrapped data key, sealed by the vault under this bucket and
+// key.
 const keptBucket, keptPlace = "vault", "kept"
 
 func (v *Vault) sealKept() []byte {
@@ -30,6 +31,7 @@ func (v *Vault) sealKept() []byte {
 	return v.Seal(keptBucket, keptPlace, relay.NewSecret(text))
 }
 
+// unsealKept sets the kept MAC keys from sealed; ok is false if sealed is damaged, or holds none.
 func (v *Vault) unsealKept(sealed []byte) (ok bool) {
 	text, err := v.Unseal(keptBucket, keptPlace, sealed)
 	if err != nil || json.Unmarshal(text.Reveal(), &v.kept) != nil {

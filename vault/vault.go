@@ -9,13 +9,13 @@
 //
 //  1. A sealed record opens only under the bucket and key it was sealed for, and unchanged.
 //  2. A key file that exists is never replaced or written to.
-//  3. A vault that exists is never given a new key in passing: without the old one, Open fails.
+//  3. Open never gives a vault that exists a new key: without the old one, it fails.
 //  4. Neither key nor plaintext appears in an error.
 //
-// Rekeying makes two values and leaves storing them, in one transaction, to the caller: a vault whose data key may be
-// new (Renewed), and its wrapped form (Wrapped). The texts of which MACs were stored are no longer known, so a new data
-// key would make every code and identity address worthless. So Renewed takes along the MAC keys of the purposes that it
-// is told, as 256 random bits each that open nothing.
+// Rekeying makes two values: a vault whose data key may be new (Renewed), and its wrapped form (Wrapped). The caller
+// stores them in one transaction. Of codes and identity addresses only MACs are stored, not their texts, so a new MAC
+// key would make all of them worthless. So Renewed keeps the MAC keys of the purposes that the caller names: 256 bits
+// each, which unseal nothing.
 package vault
 
 import (
@@ -33,8 +33,7 @@ var (
 	ErrKeyLost = errors.New("the vault key is missing")
 	// ErrWrongKey: a key is there, but it is not the one the vault was made with.
 	ErrWrongKey = errors.New("the vault key does not match the database")
-	// ErrKeyRefused: the key cannot be used as it lies there: damaged, readable by others, or no
-	// regular file.
+	// ErrKeyRefused: a key is there and cannot be used: it is damaged, readable by others, or no regular file.
 	ErrKeyRefused = errors.New("the vault key is refused")
 	// ErrKeyGarbage: the key file or the credential holds no key. The error is an ErrKeyRefused, too.
 	ErrKeyGarbage = errors.New("is damaged")

@@ -10,7 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// The versions of an envelope. In the second one the MAC keys of former data keys follow (Kept).
+// The versions of an envelope. The second one also has the MAC keys of former data keys, in Kept.
 const wrapVersion, keptVersion = 1, 2
 
 // envelope is the stored form of a vault.
@@ -23,7 +23,7 @@ type envelope struct {
 	Kept    []byte `json:"kept,omitempty"` // sealed with the data key
 }
 
-// associated ties the wrapped key to its role.
+// associated returns the associated data of the encryption: a wrapped key opens only with its own version and origin.
 func (e envelope) associated() []byte {
 	return fmt.Appendf(nil, "hermes-connector/wrap/v%d\x00%s", e.Version, e.Origin)
 }
@@ -47,7 +47,7 @@ func (v *Vault) Wrapped(key Key) ([]byte, error) {
 func unwrap(stored []byte, key Key) (*Vault, error) {
 	var e envelope
 	damaged := fmt.Errorf("%w; restore the database from a backup", ErrDamaged)
-	// The decoder's words may quote what it read, so they are not passed on.
+	// The decoder's error may quote what it read, so it is not returned.
 	if json.Unmarshal(stored, &e) != nil || len(e.Nonce) != chacha20poly1305.NonceSizeX ||
 		len(e.Wrapped) != keySize+chacha20poly1305.Overhead {
 		return nil, damaged

@@ -1,4 +1,4 @@
-// Package admin carries the operator's commands to the process that holds the database: over a
+// Package admin carries the operator's commands to the process that has the database open: over a
 // Unix socket to a running server, or straight to a Service in the same process. Both ways carry out one
 // row of relay/ops, so a command does the same whether or not a server runs.
 //
@@ -8,9 +8,9 @@
 // Invariants:
 //
 //  1. The socket is never connectable by anyone else, from its first moment on.
-//  2. A process listens only if it holds the database, or if it found that no server listens. So a socket file that it
-//     finds is stale.
-//  3. A refusal (*manage.Error) arrives as it was made.
+//  2. A process listens only if it has the database open, or if it found that no server listens. So the process that
+//     made an older socket file has died.
+//  3. A refusal (*manage.Error) reaches the command with all its fields.
 //  4. Every change is made in the name of the user who ran the command.
 //  5. The operations are those of relay/ops for the operator, each at POST /v1/<name> with its arguments as JSON.
 package admin
@@ -30,7 +30,8 @@ import (
 // maxArgs bounds a request, in bytes.
 const maxArgs = 1 << 20
 
-// actorHeader carries the name of the user who ran the command. It is believed of the socket's owner and of root.
+// actorHeader carries the name of the user who ran the command. The server believes it if the system says that root or
+// the server's own user sent the request.
 const actorHeader = "Hermes-Connector-User"
 
 // Server describes the server that listens on a socket. Paths are absolute.
@@ -39,7 +40,7 @@ type Server struct {
 	Config  string `json:"config,omitempty"` // its configuration file; empty: there is none
 }
 
-// opServer answers who the server is.
+// opServer is the name of the operation that returns the Server.
 const opServer = "server"
 
 // Handler serves the operations of svc and copies of src. self describes this server to clients that ask. An operation
@@ -56,7 +57,7 @@ func Handler(svc *manage.Service, src backup.Source, self Server) http.Handler {
 		}
 		raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxArgs))
 		if err != nil {
-			raw = nil // malformed
+			raw = nil // which is no JSON: the operation refuses it
 		}
 		result, err := op.Carry(r.Context(), svc, operator(caller(r)), raw)
 		if err == nil {
@@ -76,9 +77,9 @@ func Handler(svc *manage.Service, src backup.Source, self Server) http.Handler {
 	return mux
 }
 
-// Elsewhere serves the socket of a process that holds no database. hand makes a handler that has another process carry
-// out an operation in a user's name. Operations that read this machine's configuration are refused, because the other
-// process would read its own.
+// Elsewhere serves the socket of a process that has no database open. hand makes a handler that has another process
+// carry out an operation in a user's name. Operations that read this machine's configuration are refused, because the
+// other process would read its own.
 func Elsewhere(self Server, hand func(user string) http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/"+opServer, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, self) })
@@ -89,11 +90,11 @@ func Elsewhere(self Server, hand func(user string) http.Handler) http.Handler {
 	return mux
 }
 
-// operator returns a user of this machine as the audit list names them.
+// operator returns a user of this machine as the one who makes a change, for the audit list.
 func operator(user string) audit.Actor { return audit.Actor{Kind: audit.ActorCLI, Name: user} }
 
 func answer(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(body) // every type here has a JSON form; if the asker hung up, nobody is left to tell
+	_ = json.NewEncoder(w).Encode(body) // every type here has a JSON form; if the command hung up, nobody reads an error
 }

@@ -24,17 +24,17 @@ const (
 	backupError = "Backup-Error"
 )
 
-// maxTrailer is the longest text of a backup's error, in bytes. A client takes a trailer only as a whole, into its
-// buffer.
+// maxTrailer is the longest text of a backup's error, in bytes. A client's read buffer, made in Dial, must have room
+// for the whole trailer.
 const maxTrailer = 32 << 10
 
-// copies returns the operation that copies src.
+// copies returns the handler that sends a copy of src.
 func copies(src backup.Source) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Trailer", backupAt+", "+backupError)
 		w.Header().Set("Content-Type", "application/octet-stream")
 		w.WriteHeader(http.StatusOK)
-		_ = http.NewResponseController(w).Flush() // the check of a large file outlasts the asker's patience for an answer
+		_ = http.NewResponseController(w).Flush() // at once: the check of a large file takes longer than the client's patience for an answer
 		info, err := src.Backup(r.Context(), w)
 		if err != nil {
 			text := err.Error()

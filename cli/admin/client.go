@@ -23,11 +23,11 @@ import (
 // few seconds.
 const patience = 30 * time.Second
 
-// Client carries out operations on a Service, in this process or in a running server; see Ask.
+// Client is the way by which Ask carries out operations on a Service, in this process or in a running server.
 type Client struct {
-	via http.RoundTripper
-	svc *manage.Service // nil: a running server has the Service
-	db  string          // the database of svc
+	via http.RoundTripper // sends requests to the socket; nil if svc is set
+	svc *manage.Service   // nil: a running server has the Service
+	db  string            // the database of svc
 }
 
 // Dial makes a client of the server that listens on path. It returns ErrNoServer if none listens.
@@ -72,7 +72,8 @@ func Ask[A, R any](ctx context.Context, c *Client, op ops.Op[A, R], args A) (res
 	return result, err
 }
 
-// Server asks which server listens. It waits two seconds only, because this may not be the server that is meant.
+// Server asks the server that listens for its folder and configuration. It waits two seconds only, because this may not
+// be the server that the user means.
 func (c *Client) Server(ctx context.Context) (s Server, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// nobody is the number by which a user namespace shows users that are not mapped into it.
+// nobody is the user id that a process in a user namespace sees for all users that the namespace does not know.
 const nobody = 65534
 
 // peerKey is the context key for the user id at the other end of the socket.

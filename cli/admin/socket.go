@@ -25,8 +25,8 @@ var ErrDenied = errors.New("belongs to another user: run this command as the use
 // zero.
 const maxPath = 103
 
-// short returns another name for path that fits a socket address. It leads through an open descriptor of the folder,
-// which release closes. Only Linux has such names.
+// short returns path or, if path is too long for a socket address, another name for it. That name leads through an open
+// descriptor of the folder, which release closes. Only Linux has such names.
 func short(path string) (usable string, release func(), err error) {
 	if len(path) <= maxPath {
 		return path, func() {}, nil
@@ -43,8 +43,8 @@ func short(path string) (usable string, release func(), err error) {
 	return usable, func() { _ = dir.Close() }, nil
 }
 
-// Listen makes the admin socket, for this user alone. The caller holds the database, so a socket that is already
-// there belongs to a process that died, and is replaced. Closing the listener removes it.
+// Listen makes the admin socket, for this user alone. The caller has the database open, so a socket that is already
+// there belongs to a process that died, and is replaced. Closing the listener removes the socket.
 func Listen(ctx context.Context, path string) (net.Listener, error) { return listen(ctx, path, 0o600) }
 
 // ListenShared is Listen for a socket that the group of its folder may use, too. The group may only if the folder lets
@@ -57,6 +57,7 @@ func ListenShared(ctx context.Context, path string) (net.Listener, error) {
 	return listen(ctx, path, mode)
 }
 
+// listen makes a socket at path with that mode, in place of a socket that is there.
 func listen(ctx context.Context, path string, mode fs.FileMode) (net.Listener, error) {
 	st, err := os.Lstat(path)
 	switch {
@@ -73,8 +74,8 @@ func listen(ctx context.Context, path string, mode fs.FileMode) (net.Listener, e
 		return nil, fmt.Errorf("admin socket: %w", err)
 	}
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
-		// Before the bind: the file is born with this mode (Linux), not changed after others
-		// could have connected. Where it means nothing it fails, and the mode set below counts.
+		// Before the bind: on Linux the file then has this mode from its first moment on, so that nobody else can
+		// connect before os.Chmod. Other systems refuse the call; there the mode that os.Chmod sets counts.
 		return c.Control(func(fd uintptr) { _ = syscall.Fchmod(int(fd), uint32(mode)) })
 	}}
 	l, err := lc.Listen(ctx, "unix", usable)
@@ -89,7 +90,7 @@ func listen(ctx context.Context, path string, mode fs.FileMode) (net.Listener, e
 	return &listener{Listener: l, release: release}, nil
 }
 
-// listener gives the folder's descriptor back after the socket was removed.
+// listener closes the folder's descriptor after the socket was removed, which needs it.
 type listener struct {
 	net.Listener
 	release func()
@@ -124,7 +125,7 @@ func ofMyGroup(path string) bool {
 		above.IsDir() && files.Owner(above) == 0 && above.Mode().Perm()&0o022 == 0
 }
 
-// dialError sorts why a socket could not be reached.
+// dialError returns ErrNoServer, an ErrDenied with the path, or err itself, for the error of a dial.
 func dialError(path string, err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOTDIR):

@@ -4,9 +4,10 @@
 //
 // Invariants:
 //
-//  1. Frames that Next returns came by the newest connection. Frames of a lost connection that nobody took come again
-//     by the next one.
-//  2. An action is sent once. When its connection is lost before the result is there, nobody knows whether it was carried out.
+//  1. Frames that Next returns came by the newest connection. Frames of a lost connection that nobody has read yet come
+//     again by the next connection.
+//  2. An action is sent once. If the connection is lost before the result arrives, nobody knows whether the action was
+//     carried out.
 //  3. A refused credential ends Run, after one more try with a fresh token.
 package client
 
@@ -41,12 +42,12 @@ const (
 	maxQueue = 1024
 	// unauthorized is the status with which the connector closes when it refuses a credential.
 	unauthorized = 4401
-	// expired is its reason when only the token has ended, by a clock that differs.
+	// expired is the reason of that close if only the token has ended, because the two machines' clocks differ.
 	expired = "expired"
 )
 
 var (
-	// ErrRefused ends Run: the credential is dead.
+	// ErrRefused is the error of Run if the connector refuses the credential for good.
 	ErrRefused = errors.New("the connector refuses the credential")
 	// ErrLost is the error of Act if the connection is lost before the result arrives.
 	ErrLost = errors.New("the connection was lost before the result came")
@@ -55,14 +56,16 @@ var (
 	ErrNoLink = errors.New("there is no connection to the connector")
 )
 
-// Client is one gateway. Fill the exported fields, Run it once, and call the other methods while it runs, from any goroutine.
+// Client is one gateway. Fill the exported fields, call Run once, and call the other methods while it runs, from any
+// goroutine.
 type Client struct {
 	Credential
 	// Manifest are the slash commands, in Discord's form.
 	Manifest []json.RawMessage
-	// OneByOne: it acknowledges a delivery only when it is done with it, so nothing is joined for it.
+	// OneByOne: the gateway acknowledges a delivery only when it is done with that message, so the connector joins no
+	// messages to one delivery for it.
 	OneByOne bool
-	// Pause is how long it waits before it dials again, doubled each time up to half a minute; 0: a second.
+	// Pause is how long the client waits before it dials again, doubled each time up to half a minute; 0: a second.
 	Pause time.Duration
 	// LinkWait is how long an action waits for a connection; 0: as long as its context lasts.
 	LinkWait time.Duration
@@ -73,19 +76,19 @@ type Client struct {
 
 	observing sync.Mutex
 
-	mu       sync.Mutex // guards the fields below
-	link     *link      // nil: there is none
-	changed  chan struct{}
-	requests int
+	mu       sync.Mutex    // guards the fields below
+	link     *link         // nil: there is no connection
+	changed  chan struct{} // closed by turn, for the calls of when that wait; nil: none waits
+	requests int           // how many requests got an id so far
 }
 
 // link is one connection.
 type link struct {
 	conn    *websocket.Conn
-	lost    chan struct{} // closed when it is
-	queue   []wire.Frame
-	results map[relay.RequestID]chan wire.OutboundResult
-	idle    chan struct{} // closed when going_idle is acknowledged
+	lost    chan struct{}                                // closed when the connection is lost
+	queue   []wire.Frame                                 // the frames for Next
+	results map[relay.RequestID]chan wire.OutboundResult // of the requests that wait; each has room for one result
+	idle    chan struct{}                                // closed when going_idle is acknowledged
 }
 
 // Run keeps the gateway connected until ctx ends (then it returns nil), or its credential is refused.
@@ -145,7 +148,8 @@ func (c *Client) connect(ctx context.Context) (said bool, err error) {
 	conn.SetReadLimit(wire.MaxFrame)
 	l := &link{conn: conn, lost: make(chan struct{}), results: make(map[relay.RequestID]chan wire.OutboundResult)}
 	for _, b := range c.Identities {
-		// A manifest, though it is empty, says that this is no gateway of June 2026, which would be waited for.
+		// A manifest, even an empty one, shows that this gateway is newer than those of June 2026, from which the
+		// connector holds messages back for a while.
 		hello := wire.Hello{Platform: b.Platform, BotID: b.ID, Manifest: append([]json.RawMessage{}, c.Manifest...), OneByOne: c.OneByOne}
 		if err := c.write(ctx, l, hello); err != nil {
 			return false, err
@@ -186,7 +190,7 @@ func (c *Client) connect(ctx context.Context) (said bool, err error) {
 	}
 }
 
-// turn calls change with c.mu held, and wakes the goroutines that wait in when.
+// turn calls change with c.mu held, and wakes the goroutines that wait in the method when.
 func (c *Client) turn(change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -197,7 +201,7 @@ func (c *Client) turn(change func()) {
 	}
 }
 
-// take handles a frame, or leaves it for Next.
+// take handles the answer to a request, and queues every other frame for Next.
 func (c *Client) take(l *link, f wire.Frame) error {
 	if c.Observe != nil {
 		c.observing.Lock()
@@ -210,7 +214,7 @@ func (c *Client) take(l *link, f wire.Frame) error {
 		case wire.OutboundResult:
 			if waits := l.results[f.ID]; waits != nil {
 				delete(l.results, f.ID)
-				waits <- f // it has room for one
+				waits <- f // does not block: the channel has room for one result, and gets one
 			}
 		case wire.GoingIdleAck:
 			if l.idle != nil {
@@ -300,13 +304,13 @@ func (c *Client) Acknowledge(ctx context.Context, buffer string) error {
 	return nil
 }
 
-// Ask requests an action and does not wait for its result. It does wait for a connection.
+// Ask waits for a connection and requests an action. It does not wait for the action's result.
 func (c *Client) Ask(ctx context.Context, p relay.PlatformID, a relay.Action) error {
 	_, _, err := c.ask(ctx, p, a)
 	return err
 }
 
-// Act requests an action and waits for its result. It also waits for a connection. The error is the connector's
+// Act waits for a connection, requests an action and waits for its result. The error is the connector's
 // *relay.ActionError, ErrNoLink, ErrLost, or that of ctx.
 func (c *Client) Act(ctx context.Context, p relay.PlatformID, a relay.Action) (relay.Result, error) {
 	l, result, err := c.ask(ctx, p, a)
@@ -326,6 +330,7 @@ func (c *Client) Act(ctx context.Context, p relay.PlatformID, a relay.Action) (r
 	}
 }
 
+// ask waits for a connection and sends a request by it. result gets the answer, unless l is lost before.
 func (c *Client) ask(ctx context.Context, p relay.PlatformID, a relay.Action) (l *link, result chan wire.OutboundResult, err error) {
 	var id relay.RequestID
 	linking, cancel := ctx, func() {}
@@ -357,7 +362,7 @@ func (c *Client) Redial() {
 	l := c.link
 	c.mu.Unlock()
 	if l != nil {
-		_ = l.conn.Close(websocket.StatusNormalClosure, "") // it is over either way
+		_ = l.conn.Close(websocket.StatusNormalClosure, "") // the connection is over, with or without an error
 	}
 }
 
@@ -396,7 +401,7 @@ func (c *Client) write(ctx context.Context, l *link, f wire.Frame) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
-	if c.Observe != nil { // answers to the frame are observed after it
+	if c.Observe != nil { // the lock lasts until Observe has the frame, so that it gets an answer to the frame later
 		c.observing.Lock()
 		defer c.observing.Unlock()
 	}

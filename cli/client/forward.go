@@ -36,14 +36,14 @@ type discordUser struct {
 	ID relay.UserID `json:"id"`
 }
 
-// slashCommand is Discord's type of an interaction that is a slash command; threads are its types of channels that are
-// threads.
+// slashCommand is Discord's number for an interaction that is a slash command; threads are Discord's numbers for
+// channels that are threads.
 const slashCommand = 2
 
 var threads = []int{10, 11, 12}
 
-// commandOf makes an event of the slash command in a forward: the event that the gateway would get without interactions
-// = "passthrough". ok is false if the forward is no slash command.
+// commandOf makes an event of the slash command in a forward. It is the event that the gateway would get if the bot's
+// setting interactions were not "passthrough". ok is false if the forward is no slash command.
 func commandOf(p wire.PassthroughForward) (in wire.Inbound, ok bool) {
 	var d discordCommand
 	if p.Forward.Event.Bot.Platform != "discord" || json.Unmarshal(p.Forward.Body, &d) != nil || d.Type != slashCommand || d.Data.Name == "" {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// belongs helps with a key in the wrong place. It returns " (it belongs …)", or the most similar name that could stand
-// in this place; empty if nothing is similar.
+// belongs returns the end of a fault about an unknown key: " here: it belongs …" if the key belongs in another place,
+// else " (did you mean X?)" for the most similar of the keys that are allowed here; empty if none is similar.
 func (l *loader) belongs(key string, here []string) string {
 	var places []string
 	for _, s := range l.settings {

@@ -16,7 +16,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// bots judges the [[bots]] tables, completed by the environment.
+// bots judges the [[bots]] tables, in which variables override keys. A network without a table gets a bot if a variable
+// is set for it.
 func (l *loader) bots(raws []*rawTable) {
 	count := make(map[relay.PlatformID]int)
 	opened := make(map[relay.Bot]Place)
@@ -62,7 +63,8 @@ func (l *loader) networkOf(raw *rawTable) platforms.Network {
 	return platforms.Network{}
 }
 
-// fileKeys checks the keys of one table. network may be empty, if the table names an unknown one.
+// fileKeys checks the keys of one table, and returns the usable ones but platform with their values. network is empty
+// if the table names none, or an unknown one.
 func (l *loader) fileKeys(raw *rawTable, network platforms.Network) map[string]item {
 	common := append(keyNames(botKeys()), credentialKeys(network)...)
 	names := append(common, keyNames(network.Keys)...)
@@ -96,6 +98,9 @@ func (l *loader) fileKeys(raw *rawTable, network platforms.Network) map[string]i
 	return values
 }
 
+// bot judges one bot: its keys, the address of its network's API and its credentials. If all are good, it opens the
+// bot, which finds what only the network's package knows, and adds it to the configuration. values are the bot's keys,
+// at is where the bot stands, and opened has the bots so far.
 func (l *loader) bot(network platforms.Network, values map[string]item, at Place, opened map[relay.Bot]Place) {
 	before := len(l.faults)
 	o := platforms.Options{Values: make(map[string]string), PublicURL: l.cfg.PublicURL}
@@ -170,7 +175,7 @@ func (l *loader) bot(network platforms.Network, values map[string]item, at Place
 	bot := Bot{Network: network, Options: o}
 	if src, ok := values[waysTo(credentials(network)[0].Name)[0]]; ok {
 		l.setBase(src.at)
-		bot.TokenFile, _ = l.abs(src.text) // it was read
+		bot.TokenFile, _ = l.abs(src.text) // without an error: credentialOf has read that file
 	}
 	if _, _, called := platforms.Called(p); called {
 		bot.HookPath = platforms.HookPath(p.ID())
@@ -212,7 +217,8 @@ func holdsToken(k platforms.Network, base string) bool {
 	return false
 }
 
-// waysTo returns the keys by which a credential can be given; the last one is a variable's only.
+// waysTo returns the keys by which a credential can be given: NAME_file, NAME_env, and NAME, which can be a variable
+// but not a key of the file.
 func waysTo(name string) []string { return []string{name + "_file", name + "_env", name} }
 
 // credentialKeys returns the keys of a network's credentials in a table.
@@ -235,7 +241,8 @@ func lentEnv(k platforms.Network, name string) string {
 	return strings.ToUpper(string(k.Name) + "_" + name)
 }
 
-// credentialOf finds one credential of a bot.
+// credentialOf finds one credential of a bot by the key that gives it, reads it and checks its form. It refuses two
+// such keys, and a credential that stands in place of its file's name.
 func (l *loader) credentialOf(network platforms.Network, c platforms.SecretKey, values map[string]item, at Place) (s relay.Secret) {
 	ways := waysTo(c.Name)
 	keys := slices.DeleteFunc(slices.Clone(ways), func(k string) bool { _, ok := values[k]; return !ok })

@@ -9,7 +9,7 @@ import (
 )
 
 // Restart returns the settings that differ in next and that a running server cannot take over, by their paths, sorted.
-// Those it can are [[bots]], [replies] and log.level.
+// A running server takes over [[bots]], [replies] and log.level.
 func (c *Config) Restart(next *Config) (out []string) {
 	both := maps.Clone(c.values)
 	maps.Copy(both, next.values)

@@ -6,7 +6,7 @@
 // Invariants:
 //
 //  1. Load returns a complete Config or Faults, never both.
-//  2. A key that does nothing is a fault: every accepted key stands in schema.go or in the Keys
+//  2. A key that does nothing is a fault: every accepted key is declared in schema.go or in the Keys
 //     of a platforms.Network.
 //  3. No fault repeats what could be a token pasted into the wrong place.
 //  4. A credential enters through a file that only its owner can read, or through the
@@ -38,7 +38,7 @@ type Config struct {
 	File      string // the file it was read from; empty when there was none
 	DataDir   string // folder of the database, the vault key and the admin socket
 	Listen    string // host:port of the HTTP listener; port 0 means any
-	PublicURL string // the address that gateways dial, without a trailing slash; empty: see URL
+	PublicURL string // the address that gateways dial, without a trailing slash; empty: that of the listener
 	Insecure  bool   // plain http beyond localhost is wanted
 	// TrustedProxies are the peers whose X-Forwarded headers are believed.
 	TrustedProxies []netip.Prefix
@@ -62,7 +62,7 @@ type Config struct {
 	Prefix         string // the path of the listener under which the shard is reached: /s/NAME; empty: the whole listener
 	// Shards are the shards that this file names. A file with shards has no bots, and is not a shard's configuration.
 	Shards []Shard
-	// DataDirGiven says that DataDir was set by the file, a variable or a flag, and is not the default.
+	// DataDirGiven: DataDir was set by the file, a variable or a flag, and is not the default.
 	DataDirGiven bool
 
 	values map[string]string // by section.key, every setting outside [[bots]] as it was written, or its default
@@ -159,7 +159,7 @@ type Backup struct {
 	Recipient string // an age recipient; empty: not encrypted
 }
 
-// Bot is a bot to host. The caller adds Log and Transport to its Options before Network.Open.
+// Bot is a bot to host. The caller adds Log and Outside to its Options before Network.Open.
 type Bot struct {
 	Network   platforms.Network
 	Options   platforms.Options
@@ -183,16 +183,16 @@ type Vault struct {
 	Credential    string // a name in CredentialDir
 }
 
-// OwnWebCertificate reports whether the web pages use the connector's own certificate: other machines reach them, [tls] names no
-// certificate, and no proxy serves them at another address.
+// OwnWebCertificate reports whether the web pages use a certificate that the connector makes itself: other machines
+// reach the pages, [tls] names no certificate, and no proxy serves the pages at another address.
 func (c *Config) OwnWebCertificate() bool {
 	return remoteHost(c.Web.Listen) != "" && !c.TLS.On() && (len(c.TrustedProxies) == 0 || c.Web.URL == "")
 }
 
-// WebCertificate returns the files of that certificate and its key.
+// WebCertificate returns the files of the web pages' own certificate and its key.
 func (c *Config) WebCertificate() TLS {
 	dir := c.DataDir
-	if c.Prefix != "" { // the listener is the node's
+	if c.Prefix != "" { // all shards share the listener, so its certificate is in the node's folder, above shards/NAME
 		dir = filepath.Dir(filepath.Dir(dir))
 	}
 	return TLS{CertFile: filepath.Join(dir, "web.crt"), KeyFile: filepath.Join(dir, "web.key")}
@@ -209,7 +209,7 @@ func (v Vault) Key() vault.Key {
 	return vault.FileKey(v.KeyFile)
 }
 
-// MediaDir returns the folder of the files.
+// MediaDir returns the folder of the files that people and gateways send.
 func (c *Config) MediaDir() string { return filepath.Join(c.DataDir, "media") }
 
 // Database returns the path of the bbolt file.

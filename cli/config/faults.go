@@ -82,8 +82,8 @@ func (f Faults) err() error {
 	return f
 }
 
-// nearest returns the candidate that s was probably meant to be, or empty. A candidate that s is a misspelt beginning
-// of counts, so "tokn" finds "token_file". In a short word one letter may be wrong, in others two.
+// nearest returns the candidate that s was probably meant to be, or empty. A candidate also counts if s is a
+// misspelt beginning of it, so "tokn" finds "token_file". In a short word one letter may be wrong, in others two.
 func nearest(s string, candidates []string) string {
 	best, dist := "", 3
 	if len(s) < 4 {

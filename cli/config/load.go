@@ -36,9 +36,9 @@ const dataDirKey = "data_dir"
 
 // Source says where a configuration comes from.
 type Source struct {
-	// Path is the file to read. Empty: the one that $HERMES_CONNECTOR_CONFIG names, else connector.toml here, else in $XDG_CONFIG_HOME/hermes-connector
-	// (default ~/.config/hermes-connector), else in /etc/hermes-connector, else no file at all. A file that nobody named must
-	// not be another user's.
+	// Path is the file to read. Empty: the one that $HERMES_CONNECTOR_CONFIG names, else connector.toml here, else in
+	// $XDG_CONFIG_HOME/hermes-connector (default ~/.config/hermes-connector), else in /etc/hermes-connector, else no
+	// file at all. A file that nobody named must not be another user's.
 	Path string
 	// Found says that this program found Path itself: the file is not read if it is another user's.
 	Found bool
@@ -46,7 +46,7 @@ type Source struct {
 	DataDir string
 	// Draft, unless nil, is judged in place of the file at Path, which need not exist.
 	Draft []byte
-	// Pending holds, by path, what will stand in files that Draft names and that do not exist yet.
+	// Pending has, by path, the content of files that Draft names and that do not exist yet.
 	Pending map[string]relay.Secret
 	// Env is the environment, as from os.Environ. A variable set to nothing counts as absent.
 	Env []string
@@ -66,9 +66,9 @@ func Load(src Source) (*Config, error) {
 	return cfg, nil
 }
 
-// Glimpse reads as much of a configuration as its faults leave, for commands such as doctor that look for all that is wrong.
-// A setting with a fault may be missing, so no server may run with the result. The result is nil if the file cannot be
-// read as a whole, or names no data folder.
+// Glimpse reads as much of a configuration as its faults leave, for commands such as doctor that look for all that is
+// wrong. A setting with a fault may be missing, so no server may run with the result. The result is nil if the file
+// cannot be read as a whole, or names no data folder.
 func Glimpse(src Source) (*Config, Faults) {
 	l := newLoader(src)
 	path, data := src.Path, src.Draft
@@ -92,7 +92,8 @@ func Glimpse(src Source) (*Config, Faults) {
 	return nil, l.faults
 }
 
-// load makes l.cfg of data, the text of the file at path. It reports false if there is nothing of use in it.
+// load makes l.cfg of data, the text of the file at path, and of the environment. It returns false if l.cfg is of no
+// use: the file cannot be read, or there is no data folder.
 func (l *loader) load(path string, data []byte, src Source) bool {
 	file := parser{file: l.file, faults: &l.faults, seen: make(map[string]Place)}
 	if path != "" && len(l.faults) == 0 {
@@ -124,7 +125,7 @@ func (l *loader) load(path string, data []byte, src Source) bool {
 		l.unknownEnv()
 	}
 	l.cfg.places = l.places
-	return path == "" || l.cfg.File != "" && l.cfg.DataDir != "" // else it cannot be read, or says nothing of use
+	return path == "" || l.cfg.File != "" && l.cfg.DataDir != "" // File is empty if the file could not be read
 }
 
 // File returns the path that Load would read; empty: there is no file.
@@ -144,7 +145,7 @@ type loader struct {
 	pending      map[string]relay.Secret
 	cfg          Config
 	places       map[string]Place // by setting.path: where its value came from
-	reported     map[string]bool  // unknown sections that have their fault already
+	reported     map[string]bool  // unknown sections about which there is a fault already
 	folderOfFile string
 	// base is the folder that a relative path starts from: folderOfFile, or empty for the working folder.
 	base string
@@ -221,7 +222,7 @@ func (l *loader) assign(items []item) {
 	}
 }
 
-// set gives s the value that stands at a place.
+// set sets s to a value, which was given at a place.
 func (l *loader) set(s setting, value string, at Place) {
 	l.places[s.path()], l.cfg.values[s.path()] = at, value
 	l.setBase(at)
@@ -240,7 +241,8 @@ func (l *loader) flag(dataDir string) {
 	_, l.cfg.DataDirGiven = l.places[dataDirKey]
 }
 
-// setBase makes the next relative path start from where its value stands: the file's folder, or the working folder.
+// setBase sets base for a value at that place: a relative path in the file starts from the file's folder, one in a
+// variable or a flag from the working folder.
 func (l *loader) setBase(at Place) {
 	l.base = ""
 	if at.Line > 0 {
@@ -327,7 +329,7 @@ func (l *loader) defaults() {
 }
 
 // closedToOthers refuses a database or a vault's key in the data folder whose mode lets other users read or change it,
-// even if they cannot enter the folder: a copy of the folder keeps the modes, and may lie where they can.
+// even if they cannot enter the folder: a copy of the folder keeps the files' modes, and others may enter the copy.
 func (l *loader) closedToOthers() {
 	for _, f := range [][2]string{{"database", l.cfg.Database()}, {"vault's key", l.cfg.OwnKey()}} {
 		st, err := os.Stat(f[1])

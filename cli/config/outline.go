@@ -14,8 +14,8 @@ type Line struct {
 	Text   string // the value, as a variable would spell it
 }
 
-// Outline returns the position of every key, those of [[bots]] and [[shard]] last, each table with its header; nil for
-// a file with a fault.
+// Outline returns the position of every key and header of a file. The tables of [[bots]] and [[shard]] come last, each
+// header before its keys. nil: the file has a fault.
 func Outline(data []byte) (all []Line) {
 	var faults Faults
 	p := parser{faults: &faults, seen: make(map[string]Place)}

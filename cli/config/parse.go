@@ -9,7 +9,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// item is a key with its value, or the header of a section. A value from a variable has only a place and a text.
+// item is a key with its value, or the header of a section. An item from a variable has only a place and a text.
 type item struct {
 	at   Place
 	path []string
@@ -29,9 +29,9 @@ type parser struct {
 	file   string
 	faults *Faults
 	ast    unstable.Parser
-	prefix []string         // the section the next keys belong to
+	prefix []string         // the header above the next keys
 	table  *rawTable        // the table to which the next keys belong; nil: a section
-	seen   map[string]Place // where each key or section stands first
+	seen   map[string]Place // where the file has each key or section first
 
 	items  []item // all items except those in tables
 	tables []*rawTable
@@ -95,7 +95,7 @@ func withoutCodes(message string) string {
 	return strings.Join(words, " ")
 }
 
-// item returns the key of n, without its value.
+// item returns the key or header of n, below prefix, without a value.
 func (p *parser) item(prefix []string, n *unstable.Node) item {
 	it := item{path: slices.Clip(prefix), kind: n.Kind, at: Place{File: p.file}}
 	for key := n.Key(); key.Next(); {
@@ -113,11 +113,14 @@ func (p *parser) item(prefix []string, n *unstable.Node) item {
 	return it
 }
 
+// start begins a table, to which the next keys belong.
 func (p *parser) start(name string, at Place) {
 	p.table = &rawTable{name: name, at: at}
 	p.tables = append(p.tables, p.table)
 }
 
+// keyValue adds the key and the value of n. An inline table is read like a section, and a list of inline tables like
+// several tables of that name.
 func (p *parser) keyValue(prefix []string, n *unstable.Node) {
 	it, value := p.item(prefix, n), n.Value()
 	it.kind = value.Kind
@@ -167,7 +170,7 @@ func (p *parser) inline(path []string, table *unstable.Node) {
 	}
 }
 
-// once reports a key or section that was there before. Keys of different tables are different.
+// once notes a key or section, and adds a fault if the file had it before. The same key in two tables is no fault.
 func (p *parser) once(what string, it item) {
 	id := p.id(what, it.path)
 	if first, ok := p.seen[id]; ok {
@@ -177,11 +180,12 @@ func (p *parser) once(what string, it item) {
 	p.seen[id] = it.at
 }
 
+// id returns the name under which seen has a key or section of the current table.
 func (p *parser) id(what string, path []string) string {
 	return fmt.Sprintf("%p %s %q", p.table, what, path)
 }
 
-// isTables reports whether there are several tables with that name.
+// isTables reports whether a file may have several tables with that name.
 func isTables(path []string) bool { return len(path) == 1 && slices.Contains(manyTables, path[0]) }
 
 // all reports whether the array holds nothing but values of the kind.

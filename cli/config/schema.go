@@ -133,6 +133,7 @@ func botKeys() []platforms.Key {
 	}
 }
 
+// into returns a function that parses a value and stores the result in field.
 func into[T any](field *T, parse func(string) (T, error)) func(string) error {
 	return func(v string) (err error) {
 		*field, err = parse(v)
@@ -140,7 +141,7 @@ func into[T any](field *T, parse func(string) (T, error)) func(string) error {
 	}
 }
 
-// path returns a reader for the path of a file or folder. If there is one at that path, check judges it.
+// path returns a function that parses the path of a file or folder. If that file or folder exists, check judges it.
 func (l *loader) path(check func(string, os.FileInfo) error) func(string) (string, error) {
 	return func(v string) (string, error) {
 		path, err := l.abs(v)
@@ -154,7 +155,7 @@ func (l *loader) path(check func(string, os.FileInfo) error) func(string) (strin
 // OthersMay are the mode bits that let users other than the owner and the group read or change something.
 const OthersMay = 0o006
 
-// folder judges the data folder.
+// folder returns why the data folder cannot be used; nil: it can.
 func folder(_ string, st os.FileInfo) error {
 	switch mode := st.Mode(); {
 	case !mode.IsDir():
@@ -165,7 +166,7 @@ func folder(_ string, st os.FileInfo) error {
 	return nil
 }
 
-// person reads the person whom [notify] tells.
+// person sets the person whom [notify] tells, written as PLATFORM:PERSON.
 func (l *loader) person(v string) error {
 	platform, user, ok := strings.Cut(v, ":")
 	i := slices.IndexFunc(l.networks, func(n platforms.Network) bool { return string(n.Name) == platform })
@@ -184,6 +185,7 @@ func (l *loader) person(v string) error {
 	return nil
 }
 
+// credential returns the name of a systemd credential, which must exist, and stores the credentials' folder.
 func (l *loader) credential(name string) (string, error) {
 	dir := l.env["CREDENTIALS_DIRECTORY"]
 	if dir == "" {

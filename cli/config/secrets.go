@@ -13,7 +13,8 @@ import (
 
 const maxSecretFile = 64 << 10 // bytes: more than any credential needs
 
-// secretFile is SecretFile for a path as the configuration spells it.
+// secretFile returns the credential in the file at the path v of the configuration. The file may be among those that
+// are to be written (Source.Pending), or be handed in by systemd.
 func (l *loader) secretFile(v string) (none relay.Secret, err error) {
 	path, err := l.abs(v)
 	if err != nil {
@@ -87,7 +88,7 @@ func secret(raw, missing string) (relay.Secret, error) {
 	return s, nil
 }
 
-// private reports why a file must not hold a credential.
+// private returns why the file at path must not hold a credential; nil: it may.
 func private(path string, st os.FileInfo) error {
 	switch {
 	case !st.Mode().IsRegular():
@@ -98,7 +99,8 @@ func private(path string, st os.FileInfo) error {
 	return files.Private(path, st)
 }
 
-// shared also lets the owner's group read the file: certificates are often shared by a group of services.
+// shared returns why a certificate's key must not be in the file at path; nil: it may. Unlike private it lets the
+// owner's group read the file: a group of services often shares a certificate.
 func shared(path string, st os.FileInfo) error {
 	if st.Mode().Perm()&0o007 != 0 && files.Private(path, st) != nil {
 		return errors.New("anyone on this machine can read or change that file: chmod o= it")

@@ -22,8 +22,8 @@ const mainShard = "main"
 
 // Shard is a part of a cluster that one node leads at a time: bots, people and gateways with a database of their own.
 type Shard struct {
-	Config *Config // its own settings, and those that all shards of a node share
-	Weight float64 // its load in proportion to that of the other shards; above 0
+	Config *Config // the shard's own settings, and those that all shards of a node share
+	Weight float64 // the shard's load in proportion to that of the other shards; above 0
 }
 
 // Led returns the shards that this node may lead.
@@ -73,7 +73,8 @@ func (s setting) common() bool {
 		slices.Contains([]string{dataDirKey, "listen", "insecure", "trusted_proxies", "web.listen"}, s.path())
 }
 
-// forAll reports whether the setting is a default for all shards in a file that has some.
+// forAll reports whether the setting may be in a file with [[shard]] tables: it then counts for all shards, or is their
+// default.
 func (s setting) forAll() bool {
 	return s.common() || s.section == "vault" || s.path() == "public_url"
 }
@@ -105,7 +106,8 @@ func (l *loader) shards(raws []*rawTable, src Source) {
 	}
 }
 
-// shard checks one [[shard]] table.
+// shard checks one [[shard]] table, and loads the file that the table names with a loader of its own. The shard is
+// added unless that file is of no use.
 func (l *loader) shard(raw *rawTable, src Source) {
 	values := make(map[string]item)
 	for _, it := range raw.items {
@@ -218,8 +220,8 @@ func regular(path string, found bool) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// At splits the public address of a shard into the host and the path under which the shard's own paths begin. Both are
-// empty if the address is invalid.
+// At splits the public address of a shard into its host, in small letters, and its path, with which the paths of all
+// requests to the shard begin there. Both are empty if the address is invalid.
 func At(address string) (host, path string) {
 	u, err := url.Parse(address)
 	if err != nil {

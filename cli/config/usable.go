@@ -18,8 +18,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 )
 
-// Unusable returns the Faults of files and folders that only the server needs; nil if there are none. The server does not start
-// with a fault, unless its Starts is set.
+// Unusable returns the Faults of files and folders that only the server needs; nil if there are none. The server does
+// not start with such a fault, unless the fault's Starts is set.
 func (c *Config) Unusable() error {
 	var faults Faults
 	note := func(setting string, err error) { faults.note(c.Place(setting), err) }
@@ -55,8 +55,8 @@ func (c *Config) Unusable() error {
 	return faults
 }
 
-// Outdated returns the fault of a certificate that is not valid now, else nil. The server starts with such a certificate, and
-// gateways refuse it.
+// Outdated returns the fault of a certificate that is not valid now, else nil. The server starts with such a
+// certificate, and gateways refuse it.
 func (c *Config) Outdated(now time.Time) error {
 	if !c.TLS.On() {
 		return nil
@@ -88,7 +88,8 @@ func (c *Config) Doubts() (doubts Faults) {
 	return doubts
 }
 
-// Certificate reads the pair as the server does. With an error it names the setting at fault.
+// Certificate reads the certificate and its key as the server does, and returns the certificate. With an error it
+// returns the setting at fault.
 func (t TLS) Certificate() (setting string, leaf *x509.Certificate, err error) {
 	cert, err := os.ReadFile(t.CertFile)
 	if err != nil {
@@ -114,7 +115,8 @@ func (t TLS) Certificate() (setting string, leaf *x509.Certificate, err error) {
 	return "tls.cert_file", nil, errors.New("that file and the key in key_file cannot be used together: one of them is damaged")
 }
 
-// unread says why a file cannot be read. It leaves out the path, which stands on the line of the fault.
+// unread returns an error that says why a file cannot be read. It leaves out the path, which is on the line of the
+// configuration that the fault names.
 func unread(err error) error {
 	why := fmt.Errorf("cannot be read: %w", Reason(err))
 	if errors.Is(err, fs.ErrPermission) { // mostly because the server runs as another user
@@ -123,8 +125,8 @@ func unread(err error) error {
 	return why
 }
 
-// checkWritable returns an error if this user can make no file in a folder. If the folder does not exist, the nearest one
-// above it counts.
+// checkWritable returns an error if this user can make no file in a folder. If the folder does not exist, the nearest
+// folder above it counts.
 func checkWritable(dir string) error {
 	for at := dir; ; at = filepath.Dir(at) {
 		st, err := os.Stat(at)

@@ -15,9 +15,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
 
+// renew is the fix for a certificate that ends soon or has ended.
 const renew = "renew it; a running server reads the new one by itself"
 
-// certificate judges the certificate that the server shows.
+// certificate returns the findings about the certificate with which the server serves https.
 func certificate(cfg *config.Config, m machine, now time.Time) finding.List {
 	file := cfg.TLS.CertFile
 	pair, err := tls.LoadX509KeyPair(file, cfg.TLS.KeyFile)
@@ -45,13 +46,13 @@ func dialled(cfg *config.Config) string {
 		return host
 	}
 	u, err := url.Parse(cfg.PublicURL)
-	if err != nil || len(cfg.TrustedProxies) > 0 { // there the proxy's certificate is seen
+	if err != nil || len(cfg.TrustedProxies) > 0 { // gateways then see the proxy's certificate, and not this one
 		return ""
 	}
 	return u.Hostname()
 }
 
-// validity judges a certificate's time.
+// validity returns the finding that a certificate is not valid at the time now, or ends soon; nil: neither.
 func validity(about string, c *x509.Certificate, now time.Time) finding.List {
 	const day = "2 January 2006"
 	switch {

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	oldestEngine = 130000          // as server_version_num
-	apart        = 5 * time.Second // clocks that are further from each other are named
-	lostFor      = 30 * 24 * time.Hour
+	oldestEngine = 130000              // PostgreSQL 13, as server_version_num
+	apart        = 5 * time.Second     // how far two clocks may be from each other
+	lostFor      = 30 * 24 * time.Hour // how long a loss of commits is reported
 )
 
-// cluster returns the findings about the engine, the nodes, and the leaders.
+// cluster returns the findings about the PostgreSQL that the nodes share, the nodes, and the leaders.
 func (o *Options) cluster(ctx context.Context) finding.List {
 	seen, err := o.Cluster(ctx)
 	if err != nil {
@@ -26,6 +26,7 @@ func (o *Options) cluster(ctx context.Context) finding.List {
 	return ofCluster(seen, o.Now())
 }
 
+// ofCluster returns the findings in an overview.
 func ofCluster(seen cluster.Overview, now time.Time) (out finding.List) {
 	const about = "PostgreSQL"
 	e := seen.Engine
@@ -53,7 +54,7 @@ func ofCluster(seen cluster.Overview, now time.Time) (out finding.List) {
 			out.Add(finding.CommitsLost, "node "+n.Name, fmt.Sprintf("PostgreSQL lost %d commits that it had confirmed to this node, seen at %s", n.Gone, finding.Stamp(n.GoneAt)),
 				"look at that node's log: it names the file that has them")
 		}
-		if !n.Alive || strings.Contains(n.Name, "/") { // a command is a node for a while
+		if !n.Alive || strings.Contains(n.Name, "/") { // a command such as restore, which is a node of its own while it runs
 			continue
 		}
 		living = append(living, n.Name)

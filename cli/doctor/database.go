@@ -36,8 +36,8 @@ func (o *Options) stopped(ctx context.Context) finding.List {
 	return append(out, manage.Examine(ctx, bots, nil)...)
 }
 
-// openCopy opens a copy of the database; closing it removes the file. db is nil if there is no database or it cannot be
-// read, and in the second case out says why.
+// openCopy opens a copy of the database, whose file has no name any more: it vanishes when the copy is closed. db is
+// nil if there is no database, and also if the database cannot be read; then out says why.
 func (o *Options) openCopy() (db *store.DB, out finding.List) {
 	path := o.Config.Database()
 	st, err := os.Stat(path)
@@ -78,7 +78,7 @@ func (o *Options) openCopy() (db *store.DB, out finding.List) {
 	return db, out
 }
 
-// makeCopyDir makes a folder for the copy.
+// makeCopyDir makes a folder for the copy in the first of m.copies where that works.
 func (m machine) makeCopyDir() (dir string, err error) {
 	for _, folder := range m.copies {
 		if dir, err = os.MkdirTemp(folder, "hermes-connector-doctor-"); err == nil {
@@ -88,7 +88,7 @@ func (m machine) makeCopyDir() (dir string, err error) {
 	return dir, err
 }
 
-// ofDatabase says why a database cannot be used.
+// ofDatabase returns the finding that the database at path cannot be opened, for the error of store.Open.
 func ofDatabase(path string, err error) finding.List {
 	switch {
 	case errors.Is(err, store.ErrNewer):
@@ -106,7 +106,7 @@ func (o *Options) diagnose(ctx context.Context, db *store.DB) (out finding.List)
 		out = ofVault(o.Config.Vault, o.machine, err)
 	}
 	if v == nil {
-		v = vault.New() // no sealed value is needed
+		v = vault.New() // it opens no sealed value, and the checks read none
 	}
 	svc, err := o.Service(db, v)
 	if err == nil {
@@ -120,7 +120,8 @@ func (o *Options) diagnose(ctx context.Context, db *store.DB) (out finding.List)
 	return out
 }
 
-// copyTo copies the database at from. It returns store.ErrLocked if a program has it open, and may be writing to it.
+// copyTo copies the database at from to the path to. It returns store.ErrLocked if a program has the database open:
+// that program may be writing to it.
 func copyTo(to, from string) (err error) {
 	in, err := os.Open(from)
 	if err != nil {

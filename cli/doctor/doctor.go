@@ -74,18 +74,21 @@ type Report struct {
 
 // check is one part of the examination.
 type check struct {
-	name  string // as people say it
-	limit time.Duration
-	look  func(context.Context) finding.List
+	name  string                             // what is checked, for a finding
+	limit time.Duration                      // how long the check may take
+	look  func(context.Context) finding.List // carries out the check
 }
 
-// Run looks at everything, side by side.
+// Run looks for faults in everything, with the checks side by side, and returns the findings.
 func Run(ctx context.Context, o Options) Report {
 	r := look(ctx, o)
 	r.Findings = append(finding.List{}, r.Findings...) // so that JSON has a list even when it is empty
 	return r
 }
 
+// look is Run, except that its list of findings may be nil. It judges the configuration, asks the running server, if
+// there is one, and then runs those checks that apply: with a server, the server asks the networks; without one, a copy
+// of the database and the ports are examined in its place.
 func look(ctx context.Context, o Options) Report {
 	ctx, cancel := context.WithTimeout(ctx, Within)
 	defer cancel()
@@ -105,7 +108,7 @@ func look(ctx context.Context, o Options) Report {
 		}
 		server, state := o.reach(ctx)
 		found = append(found, state...)
-		if server != nil { // its folder and its bots it looks at itself
+		if server != nil { // the server examines its own folder and bots, for which this configuration is not needed
 			found = finding.Merge(server.ask(ctx), found)
 		}
 		return Report{Running: server != nil, Findings: finding.Merge(found, nil)}
@@ -224,7 +227,8 @@ func run(ctx context.Context, checks []check) []finding.List {
 // grace is how long a check has to answer after its time is up.
 const grace = 100 * time.Millisecond
 
-// ofConfiguration returns the findings about the configuration, without those that host describes better.
+// ofConfiguration returns the findings about the configuration. It leaves out what the function host describes better:
+// the modes of the data folder and of the files in it, and a data folder to which this user cannot write.
 func (o *Options) ofConfiguration() (out finding.List) {
 	for _, f := range o.Faults {
 		path := strings.ToLower(strings.TrimPrefix(f.Path, "HERMES_CONNECTOR_"))
@@ -246,7 +250,7 @@ func (o *Options) ofConfiguration() (out finding.List) {
 	return out
 }
 
-// deniedFolder reports whether the data folder is there, and this user cannot write to it.
+// deniedFolder reports whether the data folder exists and this user cannot write to it.
 func (o *Options) deniedFolder() bool {
 	if o.Config == nil {
 		return false
@@ -255,14 +259,15 @@ func (o *Options) deniedFolder() bool {
 	return err != nil && !errors.Is(err, fs.ErrNotExist)
 }
 
-// running is the server that answered, with its first answer.
+// running is the server that answered, with the diagnosis that it made without asking the networks.
 type running struct {
 	client *admin.Client
 	first  manage.Diagnosis
 	o      *Options
 }
 
-// reach finds the running server. It is nil if none answers, and then state says why.
+// reach finds the running server, and makes it examine itself. s is nil if no server answers, and then state says why;
+// otherwise state has the server's findings.
 func (o *Options) reach(ctx context.Context) (s *running, state finding.List) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -293,7 +298,7 @@ func (o *Options) reach(ctx context.Context) (s *running, state finding.List) {
 	return &running{c, first, o}, first.Findings
 }
 
-// ask makes the server ask the networks, too.
+// ask makes the server examine itself once more and ask the networks, too. It returns the server's findings.
 func (s *running) ask(ctx context.Context) finding.List {
 	if s.o.Offline {
 		return nil

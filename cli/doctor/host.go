@@ -29,6 +29,7 @@ func Host(cfg *config.Config, now time.Time) finding.List {
 	return append(host(cfg, m, now), inTheClear(cfg, m)...)
 }
 
+// host returns the findings of Host on the machine m, except those about addresses without TLS.
 func host(cfg *config.Config, m machine, now time.Time) finding.List {
 	out := folder(cfg, m)
 	if cfg.TLS.On() {
@@ -37,7 +38,7 @@ func host(cfg *config.Config, m machine, now time.Time) finding.List {
 	return out
 }
 
-// folder judges the data folder and what is in it, without opening the database.
+// folder returns the findings about the data folder and the files in it. It does not open the database.
 func folder(cfg *config.Config, m machine) (out finding.List) {
 	dir := cfg.DataDir
 	st, err := os.Stat(dir)
@@ -106,7 +107,7 @@ func Meanwhile(cfg *config.Config) string {
 	return "; until then another node can lead: `hermes-connector cluster move " + cfg.Shard + " NODE`"
 }
 
-// space judges the file system that the data folder lies in.
+// space returns the findings about the file system of the data folder: its kind, and its free space.
 func space(cfg *config.Config, m machine) (out finding.List) {
 	dir := cfg.DataDir
 	d, err := m.disk(dir)
@@ -128,7 +129,7 @@ func space(cfg *config.Config, m machine) (out finding.List) {
 	return out
 }
 
-// key judges the file of the vault's key. Whether the key fits the database shows only when the server starts.
+// key returns the findings about the file of the vault's key. It does not find out whether the key fits the database.
 func key(v config.Vault, m machine) finding.List {
 	if !v.Passphrase.IsZero() {
 		return nil

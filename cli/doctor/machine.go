@@ -9,23 +9,23 @@ import (
 // machine is how doctor sees the machine. A zero field means the real one.
 type machine struct {
 	proc   string                              // where the kernel shows processes
-	disk   func(path string) (disk, error)     // of the file system that path lies in
-	listen func(network, address string) error // whether a listener could be there
-	may    func(path string) error             // whether this process may write there
-	boxed  func() bool                         // whether this is a container for the server alone, usually with its own network
-	guest  string                              // as in Options
-	start  string                              // as in Options
-	copies []string                            // folders for a copy of the database; the first that is there is taken
+	disk   func(path string) (disk, error)     // returns the file system of path
+	listen func(network, address string) error // returns why a listener cannot listen at address; nil: it can
+	may    func(path string) error             // returns why this process may not write to the folder; nil: it may
+	boxed  func() bool                         // reports whether this is a container for the server alone, usually with its own network
+	guest  string                              // Options.Guest: the command that shows more to another user
+	start  string                              // Options.Start: the command that starts the server
+	copies []string                            // folders for a copy of the database; the first that can be written is used
 }
 
-// disk is a file system. A size of 0 means that there is no such limit.
+// disk is a file system.
 type disk struct {
-	kind         uint32 // of the kernel's numbers; 0: not known
+	kind         uint32 // the kernel's number for the file system's type; 0: not known
 	free         uint64 // bytes that this user may fill
-	inodes, left uint64 // that there can be, and that are left
+	inodes, left uint64 // how many files there can be, and how many more; inodes is 0 if their number has no limit
 }
 
-// instead returns the command that shows what this user may not see.
+// instead returns the fix for what this user may not see: how to run the command as somebody who may.
 func (m machine) instead() string {
 	if m.guest == "" {
 		return "run this command as the user the server runs as"
@@ -33,6 +33,7 @@ func (m machine) instead() string {
 	return "`" + m.guest + "`"
 }
 
+// orReal returns m with the real machine's parts where m has none.
 func (m machine) orReal() machine {
 	if m.proc == "" {
 		m.proc = "/proc"

@@ -17,15 +17,15 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
-// foldersOfOthers finds running servers of this program with another database than ours. By each one's data folder it
-// says which process that is.
+// foldersOfOthers finds running servers of this program with another database than ours. It returns, by their data
+// folders, a text that names the process.
 func foldersOfOthers(proc, database string) map[string]string {
 	out := make(map[string]string)
 	for _, p := range processes(proc, serves) {
-		if slices.Contains(p.open, database) { // it may have other databases open: those of further shards
+		if slices.Contains(p.open, database) { // our own server, whose further open databases are those of other shards
 			continue
 		}
-		for _, path := range p.open { // empty for another user's process, and for one that has just begun
+		for _, path := range p.open { // there are none for another user's process, and for one that has just begun
 			if filepath.Base(path) == filepath.Base(database) {
 				out[filepath.Dir(path)] = ": " + p.String()
 			}
@@ -34,9 +34,8 @@ func foldersOfOthers(proc, database string) map[string]string {
 	return out
 }
 
-// others finds other servers, by their processes and by the folders in o.Others, and those of our bots that they host
-// as well. server is the server that answered; in a cluster it may be reached through another node's folder, too. It is
-// nil if none did.
+// others returns the findings about other servers, which it finds by their processes and by the folders in o.Others,
+// and about those of our bots that they host as well. server is the server that answered; nil: none did.
 func (o *Options) others(ctx context.Context, server *running) (out finding.List) {
 	folders := foldersOfOthers(o.machine.proc, o.Config.Database())
 	for _, folder := range o.Others {
@@ -51,13 +50,13 @@ func (o *Options) others(ctx context.Context, server *running) (out finding.List
 		}
 	}
 	names := slices.Sorted(maps.Keys(folders))
-	both := make([][]string, len(names))
+	both := make([][]string, len(names)) // for each folder, the bots that its server and ours host
 	var asked sync.WaitGroup
-	for n, folder := range names { // side by side: one that does not answer takes no time from the others
+	for n, folder := range names { // side by side, so that a server that does not answer takes no time from the others
 		asked.Go(func() { both[n] = shared(ctx, folder, ours, server) })
 	}
 	asked.Wait()
-	said := make(map[string]bool) // by the process, which may have a folder for each of many shards
+	said := make(map[string]bool) // processes that were reported: one may have a folder for each of many shards
 	for n, folder := range names {
 		runs := "another server runs with the data folder " + folder + folders[folder]
 		if len(both[n]) > 0 {
@@ -73,7 +72,8 @@ func (o *Options) others(ctx context.Context, server *running) (out finding.List
 	return out
 }
 
-// shared returns those of our bots that the server of that data folder hosts, too, if it says so.
+// shared returns those of our bots that the server of another data folder hosts, too; none if it does not answer. In a
+// cluster that server may be a node that passes its commands on to server: such a node is no second host.
 func shared(ctx context.Context, folder string, ours []platforms.Bot, server *running) (both []string) {
 	if len(ours) == 0 {
 		return nil

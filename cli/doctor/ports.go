@@ -12,7 +12,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
 
-// ports finds what would keep the server from listening. It is called only if no server runs here.
+// ports returns the findings about addresses on which a server could not listen. It is called only if no server runs
+// here.
 func ports(cfg *config.Config, m machine) (out finding.List) {
 	for _, l := range cfg.Listeners() {
 		setting, addr := l.Setting, l.Addr
@@ -40,8 +41,9 @@ func ports(cfg *config.Config, m machine) (out finding.List) {
 	return out
 }
 
-// inTheClear finds listeners whose traffic others can read. In a container, insecure = true turns this off: the server
-// must listen on every address there, and the container's settings decide which ports others reach.
+// inTheClear returns the findings about listeners whose traffic others can read. In a container, insecure = true turns
+// this off: the server must listen on every address there, and the container's settings decide which ports others
+// reach.
 func inTheClear(cfg *config.Config, m machine) (out finding.List) {
 	if cfg.Insecure && m.boxed() {
 		return nil
@@ -51,9 +53,9 @@ func inTheClear(cfg *config.Config, m machine) (out finding.List) {
 		setting, addr := l.Setting, l.Addr
 		encrypted := cfg.TLS.On() || terminated
 		switch setting {
-		case "metrics.listen": // it never speaks TLS
+		case "metrics.listen": // metrics are never encrypted
 			encrypted = false
-		case "web.listen": // it has a certificate, or answers this machine and trusted proxies only
+		case "web.listen": // the pages have a certificate, or are for this machine and trusted proxies only
 			encrypted = true
 		}
 		if addr == "" || encrypted || !config.Remote(addr) {

@@ -32,12 +32,12 @@ func processes(proc string, pick func(args []string) bool) (out []process) {
 			continue
 		}
 		dir := filepath.Join(proc, e.Name())
-		raw, _ := os.ReadFile(filepath.Join(dir, "cmdline")) // it may have ended
+		raw, _ := os.ReadFile(filepath.Join(dir, "cmdline")) // empty if the process has just ended
 		p := process{pid: pid, args: strings.FieldsFunc(string(raw), func(r rune) bool { return r == 0 })}
 		if !pick(p.args) {
 			continue
 		}
-		fds, _ := os.ReadDir(filepath.Join(dir, "fd")) // of other users only root sees them
+		fds, _ := os.ReadDir(filepath.Join(dir, "fd")) // only root sees those of other users' processes
 		for _, fd := range fds {
 			if to, err := os.Readlink(filepath.Join(dir, "fd", fd.Name())); err == nil {
 				p.open = append(p.open, to)
@@ -65,7 +65,7 @@ func holder(proc, port string) string {
 	}
 	sockets := make(map[string]bool)
 	for _, name := range []string{"tcp", "tcp6"} {
-		raw, _ := os.ReadFile(filepath.Join(proc, "net", name)) // without it, the program is not known
+		raw, _ := os.ReadFile(filepath.Join(proc, "net", name)) // if it cannot be read, the program is not found
 		for line := range strings.Lines(string(raw)) {
 			// number, local address:port, remote, state (0A: listening), queues, timer, retransmits, user, timeout, inode
 			f := strings.Fields(line)

@@ -15,9 +15,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
 
-// public calls base, the address that gateways dial, from this machine. It finds out whether this server answers, and
-// whether WebSockets get through. running says whether a server runs here; run is the id that its /healthz shows
-// (empty: not known). Certificates are checked against roots; nil means the system's.
+// public calls base, the address that gateways dial, from this machine. It returns the findings: whether this server
+// answers there, and whether WebSockets get through. running says whether a server runs here; run is the id that the
+// server's /healthz shows (empty: not known). Certificates are checked against roots; nil means the system's.
 func public(ctx context.Context, base string, running bool, run string, now time.Time, roots *x509.CertPool) finding.List {
 	client := &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -63,8 +63,9 @@ func public(ctx context.Context, base string, running bool, run string, now time
 	return append(out, upgrades(ctx, client, base)...)
 }
 
-// advertised calls base, the address at which other nodes reach this one, as they do. judge checks the certificate. run
-// is the id that /healthz must show: that of this server, or of the leader to which it passes requests.
+// advertised calls base, the address at which other nodes reach this one, in the way that they do, and returns a
+// finding if this node does not answer. judge checks the certificate. run is the id that /healthz must show: that of
+// this server, or of the leader to which this node passes requests.
 func advertised(ctx context.Context, base, run string, judge *tls.Config) finding.List {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: judge}}
 	_, body, err := get(ctx, client, base+"/healthz", nil)
@@ -130,7 +131,7 @@ func get(ctx context.Context, client *http.Client, url string, header http.Heade
 	return res, body, err
 }
 
-// silent says why nobody answers at base.
+// silent returns the finding that a request to base failed with err.
 func silent(base string, err error) finding.Finding {
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
 		return finding.CertificateOver.Of(base, "the certificate there has expired, or is not valid yet", renew)

@@ -14,6 +14,7 @@ import (
 )
 
 const (
+	// snapshotsOld is the age of the newest snapshot from which it is reported.
 	snapshotsOld = 48 * time.Hour
 	// readable is the largest file that can be read as a whole in the time that doctor has.
 	readable = 256 << 20
@@ -32,7 +33,8 @@ func Overdue(cfg *config.Config, covered, born, now time.Time) finding.List {
 	return finding.NoSnapshot.Alone(cfg.Backup.Dir, "the newest snapshot is of "+finding.Stamp(covered), fix)
 }
 
-// snapshots checks the newest snapshot. Only if no server is running does it check the age: a running one knows better.
+// snapshots returns a check whether the newest snapshot can be read, and how old it is. A running server reports the
+// age itself, and more exactly, so then the check leaves it out.
 func (o *Options) snapshots(running bool) func(context.Context) finding.List {
 	return func(context.Context) finding.List {
 		db, err := os.Stat(o.Config.Database())
@@ -48,11 +50,11 @@ func (o *Options) snapshots(running bool) func(context.Context) finding.List {
 		}
 		var out finding.List
 		if !running && db.ModTime().After(at) {
-			born := o.Now() // not known
+			born := o.Now() // not known: as if the database were new, so that no snapshot is overdue
 			if key, err := os.Stat(o.Config.Vault.KeyFile); err == nil {
 				born = key.ModTime() // the key is made with the database, and never changed
 			}
-			if !at.IsZero() {
+			if !at.IsZero() { // the database is at least as old as its newest snapshot
 				born = at
 			}
 			out = Overdue(o.Config, at, born, o.Now())
@@ -64,14 +66,14 @@ func (o *Options) snapshots(running bool) func(context.Context) finding.List {
 	}
 }
 
-// usable checks that a snapshot can be read.
+// usable returns the finding that a snapshot cannot be read; nil if it can.
 func usable(path string) finding.List {
 	r, err := backup.Open(path, "")
 	if err == nil {
 		err = r.Close()
 	}
 	if errors.Is(err, backup.ErrEncrypted) {
-		return nil // without its key it cannot be read; it was checked when it was written
+		return nil // it cannot be read without the operator's key; it was checked when it was written
 	}
 	st, e := os.Stat(path)
 	switch {

@@ -9,12 +9,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
 
-// spools finds which spools of MCP servers are full, held or damaged.
+// spools returns the findings about spools of MCP servers that are full, in use by a process, or damaged.
 func spools(dirs []string) (out finding.List) {
 	for _, dir := range dirs {
 		st, err := spool.Look(dir)
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // none yet
+		case errors.Is(err, fs.ErrNotExist): // the folder has no spool yet
 		case err != nil:
 			out.Add(finding.SpoolDamaged, dir, "the spool cannot be read: "+reason(err), "look at it, then remove it; what waits in it is lost then")
 		default:

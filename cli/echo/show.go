@@ -29,8 +29,8 @@ const transferTime = 30 * time.Second
 
 // chat is what the gateway remembers of a chat.
 type chat struct {
-	last    relay.MessageID // of the person's messages
-	offered bool            // buttons stand there
+	last    relay.MessageID // the newest message of a person
+	offered bool            // the chat has buttons that nobody has pressed yet
 }
 
 // answers makes the gateway's answers: the same text, or a demonstration of what else gateways do.
@@ -73,7 +73,7 @@ func (a *answers) show(ctx context.Context, ev relay.Event) error {
 	at := relay.Chat{Bot: relay.Bot{Platform: ev.Source.Platform}, ID: ev.Source.ChatID}
 	c, chosen := a.chats[at], strings.ToLower(strings.TrimSpace(ev.Text))
 	if ev.Prompt != nil {
-		c.offered, chosen = false, ev.Prompt.OptionID // a press takes the buttons away
+		c.offered, chosen = false, ev.Prompt.OptionID // a press ends the buttons, so new ones are sent below
 	} else {
 		c.last = ev.MessageID
 	}
@@ -97,7 +97,7 @@ func (a *answers) show(ctx context.Context, ev relay.Event) error {
 	return err
 }
 
-// edit says something and then something else in the same message.
+// edit sends a message and then replaces its text.
 func (a *answers) edit(ctx context.Context, ev relay.Event) error {
 	res, err := a.Act(ctx, ev.Source.Platform, textFor(ev, "This is what I wrote first."))
 	if err != nil {

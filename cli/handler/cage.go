@@ -26,27 +26,29 @@ const (
 	// infoFile is the descriptor to which bwrap writes the id of the cage's first process. Bwrap closes it before the
 	// program starts.
 	infoFile = 3
-	// guardFile is a pipe that ends with the runner.
+	// guardFile is the read end of a pipe whose write end only the runner has, so that it is closed when the runner
+	// dies.
 	guardFile = 4
 )
 
-// guarded is the beginning of a command line: it starts the rest, and a second process that ends their process group
-// when the runner is killed. Bwrap dies with its parent, but if it is killed while it makes a cage, it leaves a process
-// of that group that waits for ever. Shells set variables of their own.
+// guarded is the beginning of a command line. It starts the rest of the line, and a second process, which kills the
+// process group of both when the runner has died. It is there because bwrap dies with its parent, but if that happens
+// while bwrap makes a cage, a process of the group is left that waits for ever. env -i removes the variables that the
+// shell itself sets.
 var guarded = []string{
 	"/bin/sh", "-c", fmt.Sprintf(`{ read -r _; kill -9 0; } <&%d %d>&- >/dev/null 2>&1 & exec /usr/bin/env -i "$@" %[1]d<&-`, guardFile, infoFile), "sh",
 }
 
-// The limits of a run. Of time it may use as much as it may take.
+// The limits of a run. Its processor time is bounded, too, by Handler.Timeout.
 const (
 	maxMemory    = 512 << 20 // bytes of address space of one process
 	maxProcesses = 64
 	maxFileSize  = 64 << 20 // bytes
 	maxTmp       = 64 << 20 // bytes of all files in /tmp
-	maxShared    = 16 << 20 // and in /dev/shm
+	maxShared    = 16 << 20 // bytes of all files in /dev/shm
 )
 
-// Tools are the programs of others that run a handler.
+// Tools are the paths of the programs, not ours, with which a handler is run.
 type Tools struct {
 	bwrap, prlimit string
 }
@@ -99,7 +101,7 @@ func recent(said string) bool {
 	return major > 0 || minor >= 8
 }
 
-// environment returns all that a run of h is told beside its payload.
+// environment returns all that a run of h learns beside its payload.
 func (h *Handler) environment(thread string) []string {
 	env := []string{"PATH=" + searchPath, "LANG=C.UTF-8", "HANDLER_THREAD_ID=" + thread}
 	if h.Agent {
@@ -114,7 +116,7 @@ func (t Tools) command(h *Handler, thread, dir string) (argv, env []string) {
 	limits := []string{
 		t.prlimit, fmt.Sprintf("--cpu=%d", int(math.Ceil(h.Timeout.Seconds()))), fmt.Sprintf("--as=%d", maxMemory), fmt.Sprintf("--fsize=%d", maxFileSize), "--core=0",
 	}
-	if h.Uncaged { // a limit on processes would count all of this user's
+	if h.Uncaged { // no limit on processes: it would count all processes of this user
 		return slices.Concat(limits, []string{"--"}, h.Run), h.environment(thread)
 	}
 	argv = append(slices.Clone(guarded),
@@ -154,7 +156,7 @@ var resolver = []string{
 // systemFolders are the folders of the machine's programs and libraries, beside /usr.
 var systemFolders = []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
 
-// system shows the machine's programs, as they are reached here.
+// system returns bwrap's arguments that show the machine's programs and libraries at the paths that they have outside.
 func system() []string {
 	args := []string{"--ro-bind", "/usr", "/usr"}
 	for _, dir := range systemFolders {
@@ -164,13 +166,14 @@ func system() []string {
 			args = append(args, "--ro-bind-try", dir, dir)
 		}
 	}
-	for _, f := range []string{"/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime"} { // which awk, which libraries, which time
+	// The files name the awk, the libraries and the time zone in use.
+	for _, f := range []string{"/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime"} {
 		args = append(args, "--ro-bind-try", f, f)
 	}
 	return args
 }
 
-// view is a path that a cage shows.
+// view is a path that a cage shows; how is bwrap's option for it.
 type view struct{ how, path string }
 
 // views returns the paths that the cage of h shows, the outer before the inner.
@@ -188,7 +191,8 @@ func (h *Handler) views() (all []view) {
 	return all
 }
 
-// sound reports why the cage must not show a path of h any more: somebody may have put a link there since the start.
+// sound returns an error if the cage must not show a path of h any more: somebody may have put a link there since the
+// start.
 func (c *Config) sound(h *Handler) error {
 	for _, p := range slices.Concat(h.Read, h.Write) {
 		real := resolved(p)
@@ -204,8 +208,8 @@ func (c *Config) sound(h *Handler) error {
 // ran is the result of a run.
 type ran struct {
 	output []byte
-	cause  string // why the output does not count, for the operator; empty: it counts
-	killed bool   // it ended by a signal, or took too long
+	cause  string // why the output is dropped, for the operator; empty: it counts
+	killed bool   // the program was ended by a signal, or took too long
 	said   string // the end of what the program wrote to stderr
 }
 
@@ -239,20 +243,20 @@ func (t Tools) run(ctx context.Context, h *Handler, thread, dir string, stdin []
 	return r
 }
 
-// signalled is the exit status, of bwrap as of a shell, that stands for signal 0 when a signal ended the program. A
-// status beyond the last signal is the program's own, such as 255 of ssh.
+// If signal n ended the program, bwrap, like a shell, ends with the exit status signalled+n. A status above
+// signalled+maxSignal is the program's own, such as 255 of ssh.
 const signalled, maxSignal = 128, 64
 
 // maxSaid is how many bytes of a run's stderr are kept.
 const maxSaid = 2 << 10
 
-// capped keeps the first bytes that are written to it. It does not embed a bytes.Buffer, because io.Copy would fill that
-// by its ReadFrom, without Write and so without the limit.
+// capped keeps the first bytes that are written to it. It does not embed a bytes.Buffer, because io.Copy would fill
+// that by its ReadFrom, without Write and so without the limit.
 type capped struct {
 	kept []byte
 	most int
 	over bool
-	full func() // called when there is more; nil: the rest is dropped
+	full func() // called once, when there is more than most bytes; nil: nothing is called
 }
 
 func (c *capped) Write(p []byte) (int, error) {

@@ -87,12 +87,12 @@ func Load(path string, guarded ...string) (*Config, error) {
 // judge collects the faults of a file.
 type judge struct {
 	file, dir string
-	lines     map[string]int // by "2.payload.0.min": where it stands
+	lines     map[string]int // the line in the file, by a path: "2.payload.0.min" is of handler number 2
 	cfg       *Config
 	faults    config.Faults
 }
 
-// syntax returns a fault of the file as a whole.
+// syntax returns the faults of a file that is not TOML, or has unknown keys or values of wrong types.
 func (j *judge) syntax(err error) config.Faults {
 	if missing, ok := errors.AsType[*toml.StrictMissingError](err); ok {
 		var all config.Faults
@@ -109,7 +109,8 @@ func (j *judge) syntax(err error) config.Faults {
 	return config.Faults{{Place: config.Place{File: j.file}, What: err.Error()}}
 }
 
-// find notes where each handler and each of its keys stands.
+// find stores in lines where each handler and each of its keys is in the file. A list's elements get the list's line,
+// and those that are inline tables the line of their last key.
 func (j *judge) find(data []byte) {
 	var p unstable.Parser
 	p.Reset(data)
@@ -166,7 +167,8 @@ func keyOf(n *unstable.Node) string {
 	return strings.Join(parts, ".")
 }
 
-// fault notes a fault of a key of handler number i, which may be missing; without a key, a fault of the handler.
+// fault notes a fault of handler number i, counted from 0, at its key or, if key is empty, of the handler itself. If
+// the file does not have the key, the line is that of the table around it.
 func (j *judge) fault(i int, key, format string, args ...any) {
 	at := fmt.Sprintf("%d.%s", i, key)
 	for strings.Contains(at, ".") && j.lines[at] == 0 {
@@ -175,6 +177,7 @@ func (j *judge) fault(i int, key, format string, args ...any) {
 	j.faults = append(j.faults, config.Fault{Place: config.Place{File: j.file, Line: j.lines[at], Path: key}, What: fmt.Sprintf(format, args...)})
 }
 
+// all checks the handlers, each by itself and then all of them together.
 func (j *judge) all(list []handlerTOML) {
 	if len(list) == 0 {
 		j.faults = append(j.faults, config.Fault{Place: config.Place{File: j.file}, What: "no handlers: write [[handlers]] with name, run and command"})
@@ -187,7 +190,7 @@ func (j *judge) all(list []handlerTOML) {
 	j.paths()
 }
 
-// one checks one handler by itself.
+// one returns the handler number i, after checking it by itself.
 func (j *judge) one(i int, raw handlerTOML) *Handler {
 	h := &Handler{
 		Name: raw.Name, Run: raw.Run, Command: raw.Command, Network: raw.Network, Agent: raw.Agent, Peers: raw.Peers, Timeout: defaultTimeout,
@@ -226,7 +229,7 @@ func (j *judge) one(i int, raw handlerTOML) *Handler {
 	default:
 		j.fault(i, "sandbox", `want "none", or no such line`)
 	}
-	if raw.Payload != nil { // an empty one takes nothing
+	if raw.Payload != nil { // an empty list is a payload without fields, not a missing one
 		h.Payload = []Field{}
 	}
 	for n, f := range raw.Payload {
@@ -237,7 +240,7 @@ func (j *judge) one(i int, raw handlerTOML) *Handler {
 	return h
 }
 
-// field judges the field number n of a payload. before are those before it.
+// field returns the field number n of a payload, after checking it. before are the fields in front of it.
 func (j *judge) field(i, n int, raw fieldTOML, before []fieldTOML) Field {
 	key := func(k string) string { return fmt.Sprintf("payload.%d.%s", n, k) }
 	f := Field{Name: raw.Name, Kind: Kind(raw.Type), Values: raw.Values}
@@ -278,7 +281,7 @@ func (j *judge) bound(i int, key string, k Kind, raw any) *big.Rat {
 	return nil
 }
 
-// program finds the program of a handler.
+// program makes the program of a handler an absolute path, after checking that the handler can run it.
 func (j *judge) program(i int, h *Handler) {
 	if len(h.Run) == 0 || h.Run[0] == "" {
 		j.fault(i, "run", `want the program and its arguments, such as ["./backup.sh"]`)
@@ -324,7 +327,8 @@ func (j *judge) path(p string) string {
 // hidden are folders of the machine that every cage has its own version of.
 var hidden = []string{"/proc", "/sys", "/dev"}
 
-// shown checks the paths that a handler wants to see beside its thread's folder.
+// shown returns list, the paths that a handler wants to see beside its thread's folder, as absolute paths, without
+// those at fault.
 func (j *judge) shown(i int, key string, list []string) (out []string) {
 	for n, p := range list {
 		at, p := fmt.Sprintf("%s.%d", key, n), j.path(p)
@@ -342,9 +346,9 @@ func (j *judge) shown(i int, key string, list []string) (out []string) {
 	return out
 }
 
-// names judges names and commands beside one another.
+// names refuses a name or a command that two handlers have, and a second handler that has no command and is no peer.
 func (j *judge) names() {
-	rest := ""
+	rest := "" // the name of the handler that gets all messages that no command matches
 	for i, h := range j.cfg.Handlers {
 		for _, o := range j.cfg.Handlers[:i] {
 			if h.Name == o.Name {
@@ -364,7 +368,7 @@ func (j *judge) names() {
 	}
 }
 
-// peers judges who calls whom.
+// peers refuses peers that cannot be called, and handlers that call one another in a circle.
 func (j *judge) peers() {
 	for i, h := range j.cfg.Handlers {
 		if len(h.Peers) > 0 && !h.XML {
@@ -415,8 +419,8 @@ func (j *judge) circle(way []*Handler) string {
 	return ""
 }
 
-// paths refuses paths that no handler may see. It also refuses a handler whose program or paths lie where another handler
-// may write: that one could put another program or a link there.
+// paths refuses paths that no handler may see. It also refuses a handler whose program or paths are where another
+// handler may write: the other handler could put another program or a link there.
 func (j *judge) paths() {
 	for i, h := range j.cfg.Handlers {
 		if h.Uncaged {

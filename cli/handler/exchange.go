@@ -26,7 +26,7 @@ type Engine struct {
 	Tools  Tools
 	State  *State
 	Log    *slog.Logger
-	// Seen, when not nil, is told of each run.
+	// Seen, unless nil, is called after each run.
 	Seen func(Seen)
 }
 
@@ -35,7 +35,7 @@ type Seen struct {
 	Depth         int // among peers, from 0
 	Name          string
 	Stdin, Output []byte
-	Cause         string // why it failed; empty: it did not
+	Cause         string // why the run failed; empty: it did not
 	Stderr        string
 }
 
@@ -46,8 +46,8 @@ type message struct {
 	options      map[string]string // by name, if the command's network names them; nil: it does not
 }
 
-// prepare finds the handler of a message and reads its payload. run returns what the person reads: messages, in
-// CommonMark. If nothing is to run, run is nil, and instead holds what the person reads.
+// prepare finds the handler of a message, and reads the message as the handler's payload. run runs the handler and
+// returns the messages for the person, in CommonMark. If nothing is to run, run is nil, and instead has the messages.
 func (e *Engine) prepare(m message) (run func(context.Context) []string, instead []string) {
 	h, words := e.Config.find(m.text)
 	if h == nil {
@@ -55,7 +55,7 @@ func (e *Engine) prepare(m message) (run func(context.Context) []string, instead
 		return nil, nil
 	}
 	v, err := h.parse(words)
-	if m.options != nil && h.Command != "" { // a handler without a command gets it as text
+	if m.options != nil && h.Command != "" { // a handler without a command gets the whole message as text
 		words = strings.Join(mapped(h, m.options), " ")
 		if v, err = h.named(m.options); h.Payload == nil {
 			v, err = values{m.options[textField]}, nil
@@ -82,7 +82,7 @@ func (e *Engine) prepare(m message) (run func(context.Context) []string, instead
 	}, nil
 }
 
-// mapped returns the options in the order of the payload.
+// mapped returns the values of the options in the order of h's fields.
 func mapped(h *Handler, options map[string]string) (words []string) {
 	for _, f := range h.fields() {
 		if v, ok := options[f.Name]; ok {
@@ -115,8 +115,9 @@ type failure struct{ cause string }
 
 func (f failure) Error() string { return f.cause }
 
-// turn runs h until it has nothing more to say: once with its payload, and once more for each answer of a peer.
-// Messages before a failure count. halted: h wants to say nothing more.
+// turn runs h until it has nothing more to say: once with its payload, and once more for each answer of a peer. With an
+// error it also returns the messages before the failure, but none if there are more than maxMessages. halted: h has
+// ended the turn with a <halt>.
 func (x *exchange) turn(ctx context.Context, h *Handler, stdin []byte, thread string, depth int) (said []spoken, halted bool, err error) {
 	all, err := x.output(ctx, h, stdin, thread, depth)
 	if err != nil {
@@ -144,7 +145,8 @@ func (x *exchange) turn(ctx context.Context, h *Handler, stdin []byte, thread st
 	return said, false, nil
 }
 
-// output runs h and returns its output as fragments. An agent that misused the format runs once more.
+// output runs h and returns its output as fragments; a text is one result. An agent whose output was wrong, and that
+// was not killed, runs once more to correct it.
 func (x *exchange) output(ctx context.Context, h *Handler, stdin []byte, thread string, depth int) ([]fragment, error) {
 	r, err := x.run(ctx, h, stdin, thread, depth)
 	if err != nil {
@@ -177,7 +179,7 @@ func (x *exchange) output(ctx context.Context, h *Handler, stdin []byte, thread 
 	return all, nil
 }
 
-// read reads the output of an XML handler. cause says why it counts for nothing.
+// read returns the fragments in the output of an XML handler. cause is why the output is dropped; empty: it counts.
 func (x *exchange) read(h *Handler, r ran) (all []fragment, cause string) {
 	if r.cause != "" {
 		return nil, r.cause
@@ -200,7 +202,7 @@ func (x *exchange) read(h *Handler, r ran) (all []fragment, cause string) {
 	return all, ""
 }
 
-// failed notes why h gave no answer.
+// failed logs why h gave no answer, and returns that as a failure.
 func (x *exchange) failed(h *Handler, cause, stderr string) error {
 	x.engine.Log.Warn("a handler failed", "handler", h.Name, "cause", cause, "stderr", stderr)
 	return failure{cause}
@@ -233,8 +235,9 @@ func (x *exchange) run(ctx context.Context, h *Handler, stdin []byte, thread str
 	return r, nil
 }
 
-// call makes a peer of h answer a fragment, and returns the next payload of h: an element for each message of the peer.
-// It is a SystemError if the peer does not exist, is not h's or fails, or if the limits leave no run for both.
+// call runs the peer of h that the fragment f names, and returns the next payloads of h: one element for each message
+// of the peer. There is one payload, a SystemError, if the peer does not exist, is no peer of h or fails, if f does not
+// fit the peer's payload, or if the limits do not allow a run of the peer and another one of h.
 func (x *exchange) call(ctx context.Context, h *Handler, f fragment, thread string, depth int) (payloads [][]byte) {
 	began := time.Now()
 	peer := x.peer(h, f.root)

@@ -13,8 +13,8 @@ import (
 
 // The limits of an output.
 const (
-	maxElements = 8 // one in another
-	maxTokens   = 2000
+	maxElements = 8    // how deep elements may be nested, the root included
+	maxTokens   = 2000 // of XML: tags, texts, comments
 )
 
 // The roots that are not a peer's name.
@@ -34,8 +34,8 @@ const systemError = "<SystemError>The call could not be completed</SystemError>"
 // fragment is one element of an output.
 type fragment struct {
 	root string
-	text string            // all text in it
-	said map[string]string // the text of each child; nil: it has text beside them, a child twice, or grandchildren
+	text string            // all text in it, that of its children included
+	said map[string]string // the text of each child, by name; nil: text beside them, a child twice, or a grandchild
 }
 
 // fragments reads an output. The error says for the operator what is wrong with it; the program learns only that
@@ -53,7 +53,7 @@ func fragments(output []byte) ([]fragment, error) {
 		case err == io.EOF && len(all) == 0:
 			return nil, errors.New("no output")
 		case err == io.EOF:
-			return all, nil // inside of an element it is another error
+			return all, nil // inside of an element, the decoder returns another error
 		case err != nil:
 			return nil, errors.New("not XML")
 		case n > maxTokens:
@@ -94,10 +94,10 @@ func fragments(output []byte) ([]fragment, error) {
 type reading struct {
 	fragment
 	all   strings.Builder
-	depth int // elements open below the root
-	child string
-	value strings.Builder // the text of child
-	flat  bool            // said is nil for one of the reasons at fragment.said
+	depth int             // elements open below the root
+	child string          // the name of the element that was opened last
+	value strings.Builder // the text since then
+	flat  bool            // said is to be nil, for one of the reasons at fragment.said
 }
 
 func (r *reading) open(name string) error {

@@ -3,15 +3,16 @@
 // that one message causes. The package checks handlers.toml, turns a message into a payload, runs the program in a
 // cage, and reads its output. Runner connects this to the connector.
 //
-// Programs are foreign code, and their output is foreign text. Who gets an answer is settled before a program starts,
-// and its output cannot change that.
+// Programs are foreign code, and their output is foreign text. Who gets an answer is decided before a program starts,
+// and the program's output cannot change that.
 //
 // Invariants:
 //
 //  1. A program learns its thread, its payload and, if it is an agent, its own name. It never learns who wrote, where,
 //     or who called it.
 //  2. A payload that does not fit never reaches a program.
-//  3. Output that is wrong in any part does not count, and the report about it is the same whatever was wrong.
+//  3. Output that is wrong in any part is dropped, and what its program learns about that is the same whatever was
+//     wrong.
 //  4. A message runs a program once or not at all: a run that had begun when the runner died is not repeated.
 //  5. A program runs in its cage, or does not run. Only a handler with sandbox = "none", which a person must write,
 //     runs without one.
@@ -44,10 +45,10 @@ const (
 // Handler is a program with a name.
 type Handler struct {
 	Name string
-	// Run is the program and its arguments. The program is an absolute path, or stands in the cage's PATH.
+	// Run is the program and its arguments. The program is an absolute path, or a name to be found in the cage's PATH.
 	Run []string
-	// Command is the beginning of the messages for it, "/backup"; empty: it gets messages that match no command, or
-	// only peers call it.
+	// Command is the first word of the messages for this handler, such as "/backup"; empty: it gets the messages that
+	// match no command or, if it is a peer of another handler, no messages.
 	Command string
 	// Read and Write are absolute paths that the cage shows beside the thread's folder.
 	Read, Write []string
@@ -67,7 +68,7 @@ type Handler struct {
 	Uncaged bool
 }
 
-// Config is a handlers.toml that is in order.
+// Config is the content of a valid handlers.toml.
 type Config struct {
 	Handlers []*Handler
 	// Guarded are the paths that no cage may show, with links resolved.
@@ -89,8 +90,8 @@ func (c *Config) called(h *Handler) bool {
 	return slices.ContainsFunc(c.Handlers, func(o *Handler) bool { return slices.Contains(o.Peers, h.Name) })
 }
 
-// find returns the handler for a message, and the words for it: those behind the command, or all of them. h is nil if
-// no handler takes the message.
+// find returns the handler for a message, and the words for the handler: those behind the command or, if the handler
+// has no command, the whole message. h is nil if no handler is for the message.
 func (c *Config) find(text string) (h *Handler, words string) {
 	command, words := cutCommand(text)
 	for _, h := range c.Handlers {

@@ -24,24 +24,24 @@ import (
 const maxJournal = 1000
 
 // journal remembers of the last deliveries whether their program began and whether it ended. It is one file, with a
-// line for each beginning and each end. A line is on disk before the runner acts upon it. It contains nothing that
-// people wrote.
+// line for each beginning and each end. A line is on disk before the runner acts upon it. The file contains nothing
+// that people wrote.
 type journal struct {
 	path    string
-	key     []byte   // of its digests
-	lock    *os.File // held
+	key     []byte   // of the digests
+	lock    *os.File // locked from openJournal until close
 	file    *os.File
-	lines   int
+	lines   int     // at least as many as file has
 	entries []entry // oldest first
 }
 
 // entry is one delivery in the journal.
 type entry struct {
-	key  string // a digest of the buffer id and the message: ids may begin anew when a backup is restored
+	key  string // a digest of the buffer id and of the message's id: buffer ids begin anew when a backup is restored
 	done bool
 }
 
-// errHeld says that another runner has the journal.
+// errHeld: another runner has locked the journal.
 var errHeld = errors.New("another runner uses this folder: one runs for each, or name another with --state")
 
 // openJournal opens the journal in the runner's folder, and keeps other runners from it until close.
@@ -60,7 +60,7 @@ func openJournal(s *State) (*journal, error) {
 	return j, nil
 }
 
-// load reads the file, and writes it anew.
+// load reads the entries from the file, and writes the file anew.
 func (j *journal) load() error {
 	raw, err := os.ReadFile(j.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -78,7 +78,7 @@ func (j *journal) load() error {
 	return j.rewrite()
 }
 
-// read takes over one line: "begin KEY" or "done KEY".
+// read adds the words of one line, "begin KEY" or "done KEY", to the entries.
 func (j *journal) read(words []string) error {
 	switch {
 	case len(words) == 2 && words[0] == "begin":
@@ -128,10 +128,10 @@ func (j *journal) rewrite() error {
 	return err
 }
 
-// write adds a line to the file, and syncs it.
+// write adds a line, which the entries contain already, to the file, and syncs the file.
 func (j *journal) write(line string) error {
 	if j.lines++; j.lines > 4*maxJournal {
-		return j.rewrite() // the new file has the line
+		return j.rewrite() // the new file has the line, too
 	}
 	if _, err := j.file.WriteString(line); err != nil {
 		return err
@@ -164,12 +164,13 @@ func (j *journal) state(in wire.Inbound) (began, done bool) {
 	return false, false
 }
 
-// close lets another runner have the journal.
+// close closes the journal, and unlocks it for other runners.
 func (j *journal) close() error { return errors.Join(j.file.Close(), j.lock.Close()) }
 
-// name returns the journal's name for a delivery. Nobody can guess the message from it.
+// name returns the journal's name for a delivery. Without the key, nobody can find out from it which message it is.
 func (j *journal) name(in wire.Inbound) string {
 	mac := hmac.New(sha256.New, j.key)
-	_, _ = fmt.Fprintf(mac, "%q", []string{in.Buffer, string(in.Event.Source.Platform), string(in.Event.MessageID)}) // a hash takes everything
+	// A hash returns no error.
+	_, _ = fmt.Fprintf(mac, "%q", []string{in.Buffer, string(in.Event.Source.Platform), string(in.Event.MessageID)})
 	return hex.EncodeToString(mac.Sum(nil)[:16])
 }

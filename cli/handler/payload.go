@@ -31,7 +31,7 @@ const (
 type Field struct {
 	Name string
 	Kind Kind
-	// Min and Max bound a number, or the characters of a string; nil: no bound. They are written as in the file.
+	// Min and Max bound a number, or how many characters a string has; nil: no bound.
 	Min, Max *big.Rat
 	// Values are the values of an enum.
 	Values []string
@@ -51,11 +51,11 @@ func (h *Handler) fields() []Field {
 // values are the values of a payload, in the order of its fields.
 type values []string
 
-// errUnfit says that a payload does not fit. The person is shown the usage line, so there is no more to say.
+// errUnfit: a payload does not fit. It has no details, because the person gets the usage line.
 var errUnfit = errors.New("the payload does not fit")
 
-// parse reads a message into the fields of h. It takes words in order, quotes group them, and a string that is the last
-// field takes the whole rest as it stands.
+// parse returns the values of h's fields in a message. Each field gets the next word, or several words in quotes; a
+// string that is the last field gets the whole rest unchanged.
 func (h *Handler) parse(said string) (values, error) {
 	if h.Payload == nil {
 		return values{said}, nil
@@ -83,7 +83,7 @@ func (h *Handler) parse(said string) (values, error) {
 	return out, nil
 }
 
-// named reads values that came with the names of their fields.
+// named returns the values of h's fields in said, which has each value under the name of its field.
 func (h *Handler) named(said map[string]string) (values, error) {
 	fields := h.fields()
 	if len(said) != len(fields) {
@@ -104,10 +104,11 @@ func (h *Handler) named(said map[string]string) (values, error) {
 	return out, nil
 }
 
-// closing are the ends of quotes. Phones type the curled ones by themselves.
+// closing has, for each quotation mark that opens, those that may close it. Phones type the curled ones by themselves.
 var closing = map[rune]string{'"': `"`, '“': `”“"`, '„': `“”"`, '«': `»`}
 
-// cutWord cuts the first word off s, or what stands in quotes at its beginning.
+// cutWord cuts the first word off s, or the words in quotes at its beginning. ok is false if s is empty, or if no
+// closing quote with a blank or the end behind it follows.
 func cutWord(s string) (word, rest string, ok bool) {
 	first, size := utf8.DecodeRuneInString(s)
 	if ends, quoted := closing[first]; quoted {
@@ -132,7 +133,7 @@ var (
 	decimalForm = regexp.MustCompile(`^-?[0-9]{1,18}(\.[0-9]{1,18})?$`)
 )
 
-// judge returns a value as the program is given it.
+// judge returns the value raw in the form that the program gets; errUnfit if it does not fit f.
 func (f Field) judge(raw string) (string, error) {
 	fits := true
 	switch f.Kind {
@@ -144,7 +145,7 @@ func (f Field) judge(raw string) (string, error) {
 		if f.Kind == Decimal {
 			form = decimalForm
 		}
-		if fits = form.MatchString(raw); !fits { // before it is made a number: 1e999999999 is a large one
+		if fits = form.MatchString(raw); !fits { // before the conversion: 1e999999999 would need much memory
 			break
 		}
 		n, ok := new(big.Rat).SetString(raw)
@@ -166,7 +167,7 @@ func (f Field) within(n *big.Rat) bool {
 	return (f.Min == nil || n.Cmp(f.Min) >= 0) && (f.Max == nil || n.Cmp(f.Max) <= 0)
 }
 
-// what says what f takes.
+// what returns in words which values fit f.
 func (f Field) what() string {
 	out, unit := map[Kind]string{
 		String: "text", Integer: "a whole number", Decimal: "a number", Boolean: "true or false", Enum: strings.Join(f.Values, " or "),
@@ -185,7 +186,7 @@ func (f Field) what() string {
 	return out
 }
 
-// plain returns a bound as one writes it.
+// plain returns a bound as people write it, in decimals.
 func plain(n *big.Rat) string {
 	if n.IsInt() {
 		return n.Num().String()
@@ -207,7 +208,7 @@ func (h *Handler) usage() string {
 	return "Write `" + line + "`: " + strings.Join(what, ", ") + "."
 }
 
-// document returns the XML that h is given: its name as the root, and an element for each field.
+// document returns the XML that h reads: its name as the root, and an element for each field.
 func (h *Handler) document(v values) []byte {
 	var b bytes.Buffer
 	b.WriteString("<" + h.Name + ">")
@@ -225,7 +226,7 @@ func element(b *bytes.Buffer, name, text string) {
 	b.WriteString("</" + name + ">")
 }
 
-// optionTypes are Discord's numbers for the kinds.
+// optionTypes are Discord's numbers for the types of a command's options.
 var optionTypes = map[Kind]int{String: 3, Enum: 3, Integer: 4, Boolean: 5, Decimal: 10}
 
 // manifest returns the command of h as a gateway's hello names it, in Discord's form.
@@ -271,7 +272,7 @@ func (h *Handler) manifest() json.RawMessage {
 	return raw
 }
 
-// shortened fits a description into what Discord takes.
+// shortened cuts a description to the 100 characters that Discord allows.
 func shortened(s string) string {
 	if r := []rune(s); len(r) > 100 {
 		return string(r[:99]) + "…"

@@ -23,8 +23,8 @@ type Runner struct {
 	Engine     *Engine
 	Credential client.Credential
 	Log        *slog.Logger
-	// Tell, unless nil, gets a line about what happened to the messages since the start, at the start and after each
-	// change.
+	// Tell, unless nil, is called with a line that counts what happened to the messages since the start: at the start
+	// and after each change.
 	Tell func(line string)
 
 	client  *client.Client
@@ -32,8 +32,9 @@ type Runner struct {
 	counts  struct{ answered, failed, unfit, interrupted int }
 }
 
-// Run runs until ctx ends, or the credential is refused, which is client.ErrRefused. When ctx ends, the connector is told that no
-// further message is taken, and the program that runs comes to its end; when hurry ends, it is killed.
+// Run runs until ctx ends, or the connector refuses the credential (client.ErrRefused). When ctx ends, Run tells the
+// connector that it accepts no further messages, and waits for the program that runs; when hurry ends, that program is
+// killed.
 func (r *Runner) Run(ctx, hurry context.Context) (err error) {
 	if r.journal, err = openJournal(r.Engine.State); err != nil {
 		return err
@@ -58,7 +59,7 @@ func (r *Runner) Run(ctx, hurry context.Context) (err error) {
 	var farewell sync.WaitGroup
 	farewell.Go(func() {
 		<-work.Done()
-		_ = r.client.GoingIdle(hurry) // a connector that does not answer keeps deliveries that are not acknowledged
+		_ = r.client.GoingIdle(hurry) // without an answer, the connector keeps unacknowledged deliveries
 	})
 	err = r.work(work, hurry)
 	stop()
@@ -69,7 +70,7 @@ func (r *Runner) Run(ctx, hurry context.Context) (err error) {
 	return errors.Join(err, ended)
 }
 
-// work answers one message after the other until ctx ends, and the last to its end or until hurry does.
+// work answers one message after the other until ctx ends. It finishes the last message, unless hurry ends.
 func (r *Runner) work(ctx, hurry context.Context) error {
 	var swept time.Time
 	r.tell()
@@ -82,7 +83,7 @@ func (r *Runner) work(ctx, hurry context.Context) error {
 		}
 		in, err := r.client.Delivery(ctx)
 		if err != nil {
-			return nil // told to stop
+			return nil // ctx has ended
 		}
 		err = r.take(hurry, in)
 		if hurry.Err() != nil {
@@ -94,7 +95,7 @@ func (r *Runner) work(ctx, hurry context.Context) error {
 	}
 }
 
-// count counts a message, and tells how it stands.
+// count adds 1 to n, a field of counts, and calls Tell.
 func (r *Runner) count(n *int) {
 	*n++
 	r.tell()
@@ -111,7 +112,8 @@ func (r *Runner) line() string {
 	return fmt.Sprintf("%d answered, %d failed, %d did not fit, %d interrupted", c.answered, c.failed, c.unfit, c.interrupted)
 }
 
-// take answers one delivery and acknowledges it. The error is the journal's: without it nothing may run.
+// take answers one delivery, unless that was done before, and acknowledges it. The error is the journal's: without a
+// journal, nothing may run.
 func (r *Runner) take(ctx context.Context, in wire.Inbound) error {
 	switch began, done := r.journal.state(in); {
 	case done:
@@ -129,13 +131,13 @@ func (r *Runner) take(ctx context.Context, in wire.Inbound) error {
 			return err
 		}
 	}
-	_ = r.client.Acknowledge(ctx, in.Buffer) // if the connection is lost, the message comes again and is recognised
+	_ = r.client.Acknowledge(ctx, in.Buffer) // if it is lost, the message comes again, and the journal knows it
 	return nil
 }
 
-// answer runs the program for a delivery, if there is one, and sends its result.
+// answer runs the program for a delivery, if there is one, and sends its result. The error is the journal's.
 func (r *Runner) answer(ctx context.Context, in wire.Inbound) error {
-	if in.Event.Prompt != nil { // we ask nothing
+	if in.Event.Prompt != nil { // somebody answers a prompt, and handlers send none
 		return nil
 	}
 	m := message{conversation: string(sessionkey.Build(in.Event.Source, sessionkey.Options{})), text: in.Event.Text}
@@ -150,7 +152,7 @@ func (r *Runner) answer(ctx context.Context, in wire.Inbound) error {
 		if len(messages) > 0 {
 			r.count(&r.counts.unfit)
 		}
-		_ = r.say(ctx, in.Event, messages) // nothing ran: if the runner stops now, it comes again
+		_ = r.say(ctx, in.Event, messages) // if the runner stops now, the message comes again: nothing ran
 		return nil
 	}
 	if err := r.journal.begin(in); err != nil {
@@ -158,7 +160,7 @@ func (r *Runner) answer(ctx context.Context, in wire.Inbound) error {
 	}
 	messages = run(ctx)
 	if ctx.Err() != nil {
-		return nil // it was killed: the next start reports it
+		return nil // the program was killed: the next start tells the person
 	}
 	if n := len(messages); n > 0 && messages[n-1] == didNotWork {
 		r.count(&r.counts.failed)
@@ -171,11 +173,11 @@ func (r *Runner) answer(ctx context.Context, in wire.Inbound) error {
 	return r.journal.finish(in)
 }
 
-// sendTries is how often a message is sent while the connector did not send it, or its fate is unknown.
+// sendTries is how many times at most one message is given to the connector.
 const sendTries = 10
 
-// say sends messages to the chat of an event. Its only error is that of ctx: the operator reads what the connector
-// refused.
+// say sends messages to the chat of an event. Its only error is that of ctx: what the connector refused is logged for
+// the operator.
 func (r *Runner) say(ctx context.Context, ev relay.Event, messages []string) error {
 	for i, text := range messages {
 		err := r.send(ctx, ev.Source.Platform, relay.Send{
@@ -192,7 +194,8 @@ func (r *Runner) say(ctx context.Context, ev relay.Event, messages []string) err
 	return nil
 }
 
-// send sends one message. If the connection is lost it sends the message again: better twice than not at all.
+// send sends one message. It tries again if the connector reports that the message was not sent, or if the connection
+// is lost: then the message may arrive twice, which is better than not at all.
 func (r *Runner) send(ctx context.Context, p relay.PlatformID, a relay.Send) error {
 	again := backoff.Backoff{First: time.Second, Max: 30 * time.Second}
 	for try := 1; ; try++ {

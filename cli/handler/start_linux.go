@@ -18,9 +18,9 @@ import (
 // goneWithin is how long the kernel may take to end processes that it was told to kill.
 const goneWithin = 10 * time.Second
 
-// whole runs cmd and waits until it has ended, together with everything in its cage or, without a cage, in its process
-// group. cmd dies with this process. It inherits only the files that cmd names; bwrap also gets a file into which it
-// writes the id of the cage's first process.
+// whole runs cmd and waits until the whole of it has ended: cmd, and everything in its cage or, without a cage, in its
+// process group. cmd dies with this process, and inherits only the files that it names; bwrap also gets a file into
+// which it writes the id of the cage's first process, and guardFile.
 func whole(cmd *exec.Cmd, caged bool) error {
 	// The files that this process inherited are not for its children.
 	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
@@ -28,7 +28,7 @@ func whole(cmd *exec.Cmd, caged bool) error {
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return endGroup(cmd) }
-	cmd.WaitDelay = time.Second // for one that left the group and holds on to its output
+	cmd.WaitDelay = time.Second // a process that left the group may keep the output open
 	if !caged {
 		if err := cmd.Start(); err != nil {
 			return err
@@ -37,12 +37,12 @@ func whole(cmd *exec.Cmd, caged bool) error {
 	}
 	done := make(chan error)
 	go func() {
-		// Keys belong to a thread and its children. Without an empty session of its own, the program would have the keys
-		// of the user who started this process, such as the tickets of a login. The thread is never unlocked, so it
-		// ends, with that session, after the cage.
+		// Keys belong to a thread and its children. Without an empty session of its own, the program would have the
+		// keys of the user who started this process, such as the tickets of a login. The thread is never unlocked, so
+		// it ends, with that session, after the cage.
 		runtime.LockOSThread()
 		_, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0)
-		if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // nobody may ask for keys here, and no child either
+		if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // no process here can use keys
 			err = nil
 		}
 		if err == nil {
@@ -53,8 +53,8 @@ func whole(cmd *exec.Cmd, caged bool) error {
 	return <-done
 }
 
-// inCage is whole for bwrap. Bwrap ends as soon as the program does; processes that the program left are killed then,
-// and live a moment longer.
+// inCage is whole for bwrap. Bwrap ends as soon as the program does. The processes that the program left in the cage
+// are killed then, but they live a moment longer than bwrap, so inCage waits for them by the cage's first process.
 func inCage(cmd *exec.Cmd) error {
 	info, says, err := os.Pipe()
 	if err != nil {
@@ -68,7 +68,7 @@ func inCage(cmd *exec.Cmd) error {
 	defer func() { _ = ours.Close() }()
 	cmd.ExtraFiles = []*os.File{says, guard} // infoFile and guardFile
 	err = cmd.Start()
-	_, _ = says.Close(), guard.Close() // bwrap and its guard have them
+	_, _ = says.Close(), guard.Close() // the children have them now
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,8 @@ func inCage(cmd *exec.Cmd) error {
 	return errors.Join(err, gone(int(ours.Fd())), cmd.Wait())
 }
 
-// ended waits until cmd has ended, and ends its group. It is left unreaped until then, so that the number is nobody else's.
+// ended waits until cmd has ended, and then kills its process group. It does not reap cmd before, so that the kernel
+// gives the group's number to nobody else.
 func ended(cmd *exec.Cmd) error {
 	for unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
@@ -95,8 +96,8 @@ func endGroup(cmd *exec.Cmd) error {
 	return err
 }
 
-// firstIn returns the first process of the cage; all others end with it. It is -1 if there is none, because bwrap
-// failed.
+// firstIn returns a descriptor of the first process of the cage, with which all others in the cage end. It is -1 if
+// there is no such process, because bwrap failed or the process has ended.
 func firstIn(info io.Reader) (pidfd int, err error) {
 	var said struct {
 		Pid int `json:"child-pid"`
@@ -120,7 +121,8 @@ func emptied(first int) error {
 	return gone(first)
 }
 
-// gone waits for the end of a killed process, by its descriptor, or for the readers of a pipe.
+// gone waits until a killed process has ended, if fd is its descriptor, or until all readers of a pipe have ended, if
+// fd is the pipe's write end. It gives up after goneWithin.
 func gone(fd int) error {
 	for until := time.Now().Add(goneWithin); ; {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(time.Until(until).Milliseconds()))

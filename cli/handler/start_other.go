@@ -7,5 +7,5 @@ import (
 	"os/exec"
 )
 
-// whole returns an error: only Linux has what handlers run in.
+// whole returns an error: only Linux has the cages that handlers run in.
 func whole(*exec.Cmd, bool) error { return errors.New("handlers run on Linux only") }

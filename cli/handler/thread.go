@@ -19,7 +19,7 @@ import (
 // folder.
 type State struct {
 	dir string
-	key []byte
+	key []byte // for threadID and the journal's digests
 }
 
 // keySize is the length of the key, in bytes.
@@ -53,16 +53,16 @@ func OpenState(dir string) (*State, error) {
 }
 
 // threadID returns the UUID by which h knows a conversation. It is the same each time and differs between handlers.
-// Without the key nobody can tell whose conversation it is.
+// Without the key, nobody can find out from it whose conversation it is.
 func (s *State) threadID(h *Handler, conversation string) string {
 	mac := hmac.New(sha256.New, s.key)
-	_, _ = fmt.Fprintf(mac, "%s\x00%s", h.Name, conversation) // a name has no zero
+	_, _ = fmt.Fprintf(mac, "%s\x00%s", h.Name, conversation) // a name contains no zero byte
 	id := mac.Sum(nil)[:16]
-	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // version 8, RFC 9562: made as its maker likes
+	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // version 8, RFC 9562: its maker chooses the content
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
-// folder returns the thread's folder. It is made if it is not there.
+// folder returns the thread's folder. It makes the folder if there is none.
 func (s *State) folder(thread string) (string, error) {
 	dir := filepath.Join(s.dir, "threads", thread)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -71,13 +71,13 @@ func (s *State) folder(thread string) (string, error) {
 	return dir, touch(dir)
 }
 
-// touch notes that a thread is in use. The program may write anything there, even the time.
+// touch marks a thread's folder as in use now, and makes it writable: a program may change the folder's time and mode.
 func touch(dir string) error {
 	now := time.Now()
 	return errors.Join(os.Chmod(dir, 0o700), os.Chtimes(dir, now, now))
 }
 
-// sweep removes the folders of threads that have been idle for long. No program may run.
+// sweep removes the folders of threads that have been idle for longer than idleAfter. Meanwhile no program may run.
 func (s *State) sweep(ctx context.Context, now time.Time) error {
 	root := filepath.Join(s.dir, "threads")
 	all, err := os.ReadDir(root)
@@ -93,10 +93,10 @@ func (s *State) sweep(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// Discard removes the folder with all that is in it.
+// Discard removes the runner's folder with all that is in it.
 func (s *State) Discard() error { return remove(s.dir) }
 
-// remove removes a folder in which a program may have locked others.
+// remove removes a folder, even if a program has removed the permissions of folders in it.
 func remove(dir string) error {
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() { // false for a link to a folder

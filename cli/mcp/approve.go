@@ -50,15 +50,15 @@ type request struct {
 type approval struct {
 	request
 	asked time.Time
-	typed bool         // the person was asked to type
+	typed bool         // the person was asked to type the answer
 	user  relay.UserID // the person who was asked, if known
 }
 
-// approvals holds the open requests. It is not on disk: a restart closes them.
+// approvals holds the open requests. They are not on disk: a restart closes them.
 type approvals struct {
 	server *Server
-	nonce  string
-	came   chan request
+	nonce  string       // part of this process's prompt ids
+	came   chan request // from take to run
 
 	mu   sync.Mutex // guards open
 	open []approval
@@ -68,7 +68,9 @@ func (a *approvals) init(s *Server) {
 	a.server, a.nonce, a.came = s, string(relay.NewMediaID())[:8], make(chan request, maxApprovals)
 }
 
-// take takes a request from the client and reports whether it was one. It does not wait.
+// take reports whether a notification of the client is a request for permission, and if so, queues the request for run.
+// A request is logged and dropped if it is malformed, if there is no room, or if there is nobody to ask. take does not
+// wait.
 func (a *approvals) take(method string, params json.RawMessage) bool {
 	if method != requestMethod {
 		return false
@@ -94,7 +96,7 @@ func (a *approvals) run(ctx context.Context, sp *spool.Spool) {
 			if err := a.ask(a.server.life, sp, r); err != nil && ctx.Err() == nil {
 				a.server.o.Log.Warn("a person may not have been asked for permission", "err", err)
 				if refusal, ok := errors.AsType[*relay.ActionError](err); ok && refusal.Outcome == relay.NotSent || errors.Is(err, client.ErrNoLink) {
-					a.close(r.ID) // nobody can answer it
+					a.close(r.ID) // nobody was asked, so nobody can answer
 				}
 			}
 		case <-ctx.Done():
@@ -115,7 +117,7 @@ func (a *approvals) where(sp *spool.Spool) (relay.Source, error) {
 	return c.Source, nil
 }
 
-// ask asks the person, with buttons, or in words where there are none.
+// ask opens a request and asks the person: with buttons or, on a network without prompts, for a typed answer.
 func (a *approvals) ask(ctx context.Context, sp *spool.Spool, r request) error {
 	src, err := a.where(sp)
 	if err != nil {
@@ -143,8 +145,8 @@ func (a *approvals) ask(ctx context.Context, sp *spool.Spool, r request) error {
 	return err
 }
 
-// question returns the text for the person. The client's text stands in a block that it cannot end, without invisible
-// characters and those that turn the direction of writing.
+// question returns the text for the person. The client's text is put into code blocks whose fences it cannot close,
+// without invisible characters and those that turn the direction of writing.
 func (r request) question() string {
 	words := "Claude Code asks to use **" + label(r.Tool) + "** (" + r.ID + ")."
 	for _, s := range []string{r.Description, r.Preview} {
@@ -171,7 +173,7 @@ func (r request) question() string {
 
 func (a *approvals) prompt(id string) string { return ownPrompts + a.nonce + "-" + id }
 
-// add opens a request. A request with the id of an open one replaces that one.
+// add opens a request, in place of an open one with the same id. It returns false if maxApprovals requests are open.
 func (a *approvals) add(r approval) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -183,6 +185,7 @@ func (a *approvals) add(r approval) bool {
 	return true
 }
 
+// asTyped notes that the person was asked to type the answer to a request.
 func (a *approvals) asTyped(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -199,7 +202,7 @@ func (a *approvals) list() []approval {
 	return slices.Clone(a.open)
 }
 
-// close closes a request and reports whether it was open.
+// close closes a request, and reports whether it was open and is not older than approvalLife.
 func (a *approvals) close(id string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -212,8 +215,8 @@ func (a *approvals) close(id string) bool {
 	return inTime
 }
 
-// answered reports whether an event is a person's answer to a request, open or closed. If so, the client does not read
-// the event. It passes the decision on.
+// answered reports whether an event is a person's answer to a request, open or closed; such an event is not for the
+// client to read. It sends the decision about an open request to the client.
 func (a *approvals) answered(ctx context.Context, sp *spool.Spool, ev relay.Event) bool {
 	if p := ev.Prompt; p != nil && strings.HasPrefix(p.PromptID, ownPrompts) {
 		if id, ours := strings.CutPrefix(p.PromptID, a.prompt("")); ours && a.here(sp, ev) {
@@ -235,14 +238,14 @@ func (a *approvals) answered(ctx context.Context, sp *spool.Spool, ev relay.Even
 	return true
 }
 
-// here reports whether an event came from where people are asked.
+// here reports whether an event came from the direct messages in which people are asked.
 func (a *approvals) here(sp *spool.Spool, ev relay.Event) bool {
 	src, err := a.where(sp)
 	return a.server.o.ApproveIn != "" && err == nil && ev.Source.ChatType == relay.ChatDM &&
 		ev.Source.Platform == src.Platform && ev.Source.ChatID == src.ChatID && cmp.Or(src.ThreadID, ev.Source.ThreadID) == ev.Source.ThreadID
 }
 
-// decide tells the client the decision about an open request.
+// decide closes an open request, and sends the decision to the client.
 func (a *approvals) decide(ctx context.Context, id, decision string) {
 	if decision != allow && decision != deny || !a.close(id) {
 		return

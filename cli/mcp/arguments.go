@@ -27,9 +27,9 @@ type param struct {
 	// min and max bound an integer, or how many bytes a text has.
 	min, max int64
 	choices  []string // nil: any text
-	fallback any      // the value if the argument is left out; nil: none
-	needed   bool
-	help     string
+	fallback any      // the value if the argument is left out; nil: there is none
+	needed   bool     // a call without the argument is refused
+	help     string   // for the model
 }
 
 // maxID bounds texts that name something, in bytes.
@@ -133,7 +133,7 @@ func integer(raw string) (int64, bool) {
 	return int64(f), true
 }
 
-// wants says what p takes.
+// wants returns in words which values p accepts.
 func (p param) wants() string {
 	switch {
 	case p.choices != nil:

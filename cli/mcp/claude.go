@@ -9,8 +9,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/mcp/spool"
 )
 
-// Claude Code calls this channels, a research preview: https://code.claude.com/docs/en/channels-reference. It
-// acknowledges nothing, and drops what it does not take without a word. So a push is a hint only, and polls return
+// Claude Code calls pushed events channels, a research preview: https://code.claude.com/docs/en/channels-reference. It
+// acknowledges no event, and silently drops those that it does not accept. So a push is a hint only, and polls return
 // every event that is not confirmed.
 const (
 	claudeChannel    = "claude/channel"
@@ -38,7 +38,9 @@ type pushed struct {
 	times int
 }
 
-// push pushes each event, and again if it is not confirmed, until ctx ends.
+// push pushes each waiting event at once, and again after the times in pushAgain while it is not confirmed. After each
+// round it sleeps until the waiting events change or the next push is due. It ends with ctx, or when the client has
+// stopped reading.
 func (s *Server) push(ctx context.Context, sp *spool.Spool) {
 	select {
 	case <-s.stdio.ready:
@@ -48,7 +50,7 @@ func (s *Server) push(ctx context.Context, sp *spool.Spool) {
 	known := make(map[spool.Cursor]pushed)
 	for {
 		changed := sp.Changed()
-		next := time.Duration(0) // zero: none is due
+		next := time.Duration(0) // until the next push; zero: none is to come
 		still := make(map[spool.Cursor]pushed)
 		for _, m := range sp.Waiting("") {
 			if !sp.Waits(m.Cursor) {
@@ -85,7 +87,7 @@ func (s *Server) push(ctx context.Context, sp *spool.Spool) {
 	}
 }
 
-// until waits for a change, or for a time to pass, unless it is 0. False: ctx ended.
+// until waits until changed is closed or, unless wait is 0, the time wait has passed. It returns false if ctx ended.
 func until(ctx context.Context, changed <-chan struct{}, wait time.Duration) bool {
 	var over <-chan time.Time
 	if wait > 0 {
@@ -102,13 +104,14 @@ func until(ctx context.Context, changed <-chan struct{}, wait time.Duration) boo
 	return true
 }
 
-// channelEvent is an event as Claude Code takes it.
+// channelEvent is an event in the form that Claude Code reads.
 type channelEvent struct {
 	Content string            `json:"content"`
 	Meta    map[string]string `json:"meta"`
 }
 
-// pushOne pushes one event, for which that is not the first time if it was there at the start.
+// pushOne pushes one event. times is how often this process has pushed it before. The client gets one more for an event
+// that was in the spool at the start, because an earlier process may have pushed it.
 func (s *Server) pushOne(ctx context.Context, sp *spool.Spool, m spool.Message, times int) error {
 	if err := sp.Show(m.Cursor); err != nil {
 		s.o.Log.Warn("that a cursor was pushed is not on disk", "err", err)

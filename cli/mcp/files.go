@@ -22,10 +22,10 @@ import (
 // fetchTime is how long the download of a file may take.
 const fetchTime = 30 * time.Second
 
-// errGone ends the tries of a file: it is not there.
+// errGone ends the tries to fetch a file: another try would not help.
 var errGone = errors.New("the connector has no such file")
 
-// fetchAll fetches the files of an event, side by side. A file that cannot be fetched has no name.
+// fetchAll fetches the files of an event, all at the same time. A file that could not be fetched gets no name.
 func (s *Server) fetchAll(ctx context.Context, sp *spool.Spool, all []relay.Media) []spool.File {
 	out := make([]spool.File, min(len(all), relay.MaxAttachments))
 	var wg sync.WaitGroup
@@ -65,7 +65,7 @@ func (s *Server) fetch(ctx context.Context, sp *spool.Spool, m relay.Media) (f s
 	}
 }
 
-// download copies the file at the address into to.
+// download copies the file at the address into to, and sets the size and the checksum of f.
 func (s *Server) download(ctx context.Context, address string, to io.Writer, f *spool.File) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *Server) download(ctx context.Context, address string, to io.Writer, f *
 	if err != nil {
 		return err
 	}
-	defer func() { _ = res.Body.Close() }() // it was only read
+	defer func() { _ = res.Body.Close() }() // nothing was written
 	switch {
 	case res.StatusCode >= 400 && res.StatusCode < 500 && res.StatusCode != http.StatusTooManyRequests:
 		return fmt.Errorf("%w: %s", errGone, res.Status)

@@ -16,7 +16,7 @@ import (
 // mendEvery is how often the server tries again to write a spool that could not be written.
 const mendEvery = 30 * time.Second
 
-// intake takes over one delivery after the other until ctx ends.
+// intake puts one delivery after the other into the spool until ctx ends.
 func (s *Server) intake(ctx context.Context, sp *spool.Spool) {
 	for ctx.Err() == nil {
 		if sp.Full() || sp.Broken() != nil {
@@ -25,11 +25,11 @@ func (s *Server) intake(ctx context.Context, sp *spool.Spool) {
 		}
 		in, err := s.client.Delivery(ctx)
 		if err != nil {
-			return // told to stop
+			return // ctx has ended
 		}
 		if err := s.take(ctx, sp, in); err != nil && ctx.Err() == nil {
 			s.o.Log.Error("a message is not taken over, and waits at the connector", "err", err)
-			s.rest(ctx, sp) // until it is given again, nothing else is
+			s.rest(ctx, sp) // the connector sends nothing else before it has sent this delivery again
 		}
 	}
 }
@@ -41,12 +41,12 @@ func (s *Server) take(ctx context.Context, sp *spool.Spool, in wire.Inbound) err
 		ev := in.Event
 		e := spool.Entry{Digest: digest, Key: string(sessionkey.Build(ev.Source, sessionkey.Options{})), Files: s.fetchAll(ctx, sp, ev.Media)}
 		if ctx.Err() != nil {
-			return ctx.Err() // its files may be there the next time
+			return ctx.Err() // the delivery comes again, and its files may be fetched then
 		}
 		ev.Media = nil
 		e.Event = ev
 		if err := sp.Append(e); err != nil {
-			for _, f := range e.Files { // they are fetched again with it, and would fill the disk
+			for _, f := range e.Files { // the delivery comes again, and its files are fetched again
 				if f.Name != "" {
 					_ = os.Remove(sp.FilePath(f.Name)) // the next start removes it if this fails
 				}
@@ -54,20 +54,23 @@ func (s *Server) take(ctx context.Context, sp *spool.Spool, in wire.Inbound) err
 			return err
 		}
 	}
-	// If the connection is lost, the delivery comes again and is recognised. A context that ends in a write would end
-	// the connection.
+	// If the connection is lost, the delivery comes again and is recognised. The context is not ctx, because one that
+	// ends during a write would end the connection.
 	_ = s.client.Acknowledge(s.life, in.Buffer)
 	return nil
 }
 
-// digestOf tells deliveries apart. A buffer id may begin anew when the connector's database is restored from a backup.
+// digestOf returns the digest by which a repeated delivery is recognised. The buffer id alone is not enough: buffer ids
+// begin anew when the connector's database is restored from a backup.
 func digestOf(in wire.Inbound) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{in.Buffer, string(in.Event.Source.Platform), string(in.Event.MessageID)}))
 	return hex.EncodeToString(sum[:12])
 }
 
-// rest leaves deliveries with the connector until the spool can be written and, if it was full, has room again.
-// Deliveries given in the meantime come again, and do not count as deaths; messages can still be sent.
+// rest leaves deliveries with the connector until the spool can be written and, if it was full, has room again. For
+// that it tells the connector, on each new connection, that it is going idle: the connector then sends deliveries again
+// later, and does not count them as lost with a dead connection. Messages can still be sent. In the end rest dials
+// again.
 func (s *Server) rest(ctx context.Context, sp *spool.Spool) {
 	s.o.Log.Warn("the spool takes no more: the connector keeps what comes", "full", sp.Full(), "err", sp.Broken())
 	tick := time.NewTicker(mendEvery)

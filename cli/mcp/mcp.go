@@ -45,20 +45,20 @@ const (
 // Options are the settings of a Server.
 type Options struct {
 	Credential client.Credential
-	Dir        string // of the spool
-	History    int    // see spool.Options
-	// Claude: each event is also pushed, as Claude Code takes it.
+	Dir        string // the spool's folder
+	History    int    // how many confirmed or sent messages of a chat are kept; 0: none
+	// Claude: each event is also pushed, in the form that Claude Code reads.
 	Claude bool
 	// ApproveIn is the key of the direct messages in which a person is asked for consent to Claude Code's actions;
 	// empty: nobody is asked.
 	ApproveIn string
-	// Mend says what to do if the connector refuses the credential.
+	// Mend is what people are told to do if the connector refuses the credential.
 	Mend    string
 	Version string
 	In      io.Reader
 	Out     io.Writer
 	Log     *slog.Logger
-	Pause   time.Duration // see client.Client
+	Pause   time.Duration // before it dials again, as in client.Client; 0: a second
 }
 
 // Server is one process of `mcp`. Run it once.
@@ -71,7 +71,7 @@ type Server struct {
 	life      context.Context // the context of work that a call began; it ends when Run does
 	ending    context.Context // it ends when the client is gone
 
-	acting   sync.RWMutex  // held for reading while a connection is needed
+	acting   sync.RWMutex  // held for reading while a message is being sent, and for writing to end the connection
 	greeted  atomic.Int64  // how often the connector has greeted
 	greeting chan struct{} // gets a value when the connector has greeted
 
@@ -91,7 +91,7 @@ func New(o Options) *Server {
 	return s
 }
 
-// observe sees when the connector greets: a connection begins, and with it deliveries do.
+// observe counts the connector's greetings. Each begins a connection, on which deliveries then come.
 func (s *Server) observe(outward bool, f wire.Frame) {
 	if _, ok := f.(wire.Descriptor); ok && !outward {
 		s.greeted.Add(1)
@@ -134,7 +134,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	end()
 	over := make(chan struct{})
-	go func() { // a client that reads nothing any more may keep this for ever, but nobody else
+	go func() { // if the client has stopped reading, this may wait for ever, but Run does not
 		defer close(over)
 		wg.Wait()
 		if ctx.Err() == nil { // requests that the client made before it ended are answered
@@ -151,7 +151,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return errors.Join(s.closeSpool(), s.stdio.Close())
 }
 
-// custody takes over deliveries from the connector until ctx ends, as soon as this process has the spool.
+// custody opens the spool, and then runs the connection to the connector and all that works on the spool, until ctx
+// ends. After that it tells the connector that nothing more is accepted, and waits for messages that are being sent.
 func (s *Server) custody(ctx, life context.Context) {
 	sp := s.takeSpool(ctx)
 	if sp == nil {
@@ -175,7 +176,7 @@ func (s *Server) custody(ctx, life context.Context) {
 	<-ctx.Done()
 	bye, cancel := context.WithTimeout(life, farewell*3/4)
 	defer cancel()
-	_ = s.client.GoingIdle(bye) // a connector that does not answer keeps deliveries that are not acknowledged
+	_ = s.client.GoingIdle(bye) // without an answer nothing is lost: the connector keeps unacknowledged deliveries
 	s.acted(bye)
 	disconnect()
 	wg.Wait()
@@ -184,7 +185,7 @@ func (s *Server) custody(ctx, life context.Context) {
 // acted waits until nothing is being sent any more, or ctx ends.
 func (s *Server) acted(ctx context.Context) {
 	free := make(chan struct{})
-	go func() { // it ends with the connection, at the latest
+	go func() { // ends with the connection, at the latest
 		defer close(free)
 		s.acting.Lock()
 		defer s.acting.Unlock()
@@ -233,7 +234,7 @@ func (s *Server) settle(sp *spool.Spool, trouble error) {
 	}
 }
 
-// closeSpool lets another process have the spool.
+// closeSpool closes the spool, if it is open, and so unlocks it for other processes.
 func (s *Server) closeSpool() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -255,7 +256,7 @@ func (s *Server) open(ctx context.Context) (*spool.Spool, error) {
 	return s.spool, s.trouble
 }
 
-// tidy looks through the history once a day.
+// tidy removes old messages from the spool once a day, until ctx ends.
 func (s *Server) tidy(ctx context.Context, sp *spool.Spool) {
 	tick := time.NewTicker(tidyEvery)
 	defer tick.Stop()

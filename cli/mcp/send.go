@@ -111,21 +111,21 @@ func fromKey(key string) (spool.Chat, bool) {
 // sending is a message to be sent.
 type sending struct {
 	chat     spool.Chat
-	there    bool // chat says to where
+	there    bool // chat is the destination; false: the destination is not known
 	text     string
 	replyTo  relay.MessageID
 	key      string
 	confirms spool.Cursor
 }
 
-// digest tells the messages under a key apart.
+// digest returns what tells the messages under a key apart: a digest of conversation, text and reply.
 func (m sending) digest() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{m.chat.Key, m.text, string(m.replyTo)}))
 	return hex.EncodeToString(sum[:16])
 }
 
-// send sends a message and remembers the outcome. It continues when the client stops waiting. An error means that
-// nothing was tried.
+// send sends a message and notes the outcome in the spool. A message that was sent under its key before is not sent
+// again: its outcome is returned. send continues when the client stops waiting. An error means that nothing was sent.
 func (s *Server) send(sp *spool.Spool, m sending) (spool.Outcome, error) {
 	if m.confirms != 0 && !sp.Given(m.confirms) {
 		return spool.Outcome{}, fmt.Errorf("cursor: %w", spool.ErrNeverGiven)
@@ -152,7 +152,7 @@ func (s *Server) send(sp *spool.Spool, m sending) (spool.Outcome, error) {
 	switch {
 	case o.Status != statusSent && o.Status != statusQueued:
 		m.confirms = 0
-	case m.chat.Source.ChatType != "": // else it is not known which conversation of the chat that is
+	case m.chat.Source.ChatType != "": // else the target names a chat only, not which of its conversations
 		past = &spool.Said{Key: m.chat.Key, Text: m.text}
 		if n := len(o.MessageIDs); n > 0 {
 			past.ID = o.MessageIDs[n-1]
@@ -162,7 +162,7 @@ func (s *Server) send(sp *spool.Spool, m sending) (spool.Outcome, error) {
 	return o, nil
 }
 
-// finish notes the outcome of a message. If that cannot be written, the outcome stays the same.
+// finish notes the outcome of a message in the spool. A failure to write it is only logged.
 func (s *Server) finish(sp *spool.Spool, key string, o spool.Outcome, chat spool.Chat, past *spool.Said, confirms spool.Cursor) {
 	if err := sp.Finish(key, o, chat, past, confirms); err != nil {
 		s.o.Log.Error("what became of a message is not on disk", "status", o.Status, "err", err)
@@ -171,7 +171,7 @@ func (s *Server) finish(sp *spool.Spool, key string, o spool.Outcome, chat spool
 
 // carry asks the connector to send a message.
 func (s *Server) carry(m sending) spool.Outcome {
-	s.acting.RLock() // nobody ends the connection on purpose meanwhile
+	s.acting.RLock() // so that rest and acted do not end the connection meanwhile
 	defer s.acting.RUnlock()
 	ctx, cancel := context.WithTimeout(s.life, linkWait+answerWait)
 	defer cancel()

@@ -10,15 +10,15 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// What people wrote is data. It stands in members called text and content, and in the preview of a conversation, with
-// the tags of channels escaped; the names of people, chats and the like are made labels. Each answer has two forms:
-// structuredContent for OpenClaw's clients, and a text for Hermes' clients.
+// What people wrote is data. Answers contain it only in members called text and content, and in the preview of a
+// conversation, with the tags of channels escaped; the names of people, chats and the like are made labels. Each answer
+// has two forms: structuredContent for OpenClaw's clients, and a text for Hermes' clients.
 
 // untrusted is a remark that every event carries.
 const untrusted = "untrusted"
 
-// maxLabel is how many characters a label has, maxPreview those of a preview. maxAnswer is how many bytes of people's
-// text an answer of several messages holds, with quotes and earlier lines.
+// maxLabel is how many characters a label has at most, and maxPreview a preview. maxAnswer is how many bytes of
+// people's text an answer with several messages has at most, their quotes and earlier lines included.
 const (
 	maxLabel   = 80
 	maxPreview = 200
@@ -31,8 +31,8 @@ var channelTag = regexp.MustCompile(`(?i)<(\s*/?\s*channel)`)
 // prose returns people's text with the tags of channels escaped.
 func prose(s string) string { return channelTag.ReplaceAllString(s, "&lt;$1") }
 
-// label returns a name as it may stand in a tag's attribute: one line of printing characters without quotes and
-// brackets.
+// label returns a name in a form that is safe in a tag's attribute: one line of at most maxLabel printing characters,
+// without quotes and brackets.
 func label(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if strings.ContainsRune("\"'`<>()[]{}\u2018\u2019\u201c\u201d", r) {
@@ -77,7 +77,7 @@ type conversation struct {
 	UpdatedAt          int64  `json:"updatedAt"` // ms
 }
 
-// hermesConversation is the same for Hermes'.
+// hermesConversation is a conversation for Hermes' clients.
 type hermesConversation struct {
 	SessionKey  string `json:"session_key"`
 	SessionID   string `json:"session_id"`
@@ -150,7 +150,7 @@ type said struct {
 	User string `json:"user,omitempty"`
 }
 
-// beside is what an event carries beside its text.
+// beside is what an event or a message carries beside its text.
 type beside struct {
 	User        *user        `json:"user,omitempty"`
 	Quote       *quote       `json:"quote,omitempty"`
@@ -159,7 +159,7 @@ type beside struct {
 	Trust       string       `json:"trust"`
 }
 
-// size returns how many bytes of people's text it has.
+// size returns how many bytes of people's text b has.
 func (b *beside) size() (n int) {
 	if b == nil {
 		return 0
@@ -206,7 +206,7 @@ type event struct {
 	beside
 }
 
-// hermesEvent is the same for Hermes'.
+// hermesEvent is an event for Hermes' clients.
 type hermesEvent struct {
 	Cursor     spool.Cursor `json:"cursor"`
 	Type       string       `json:"type"`
@@ -219,7 +219,7 @@ type hermesEvent struct {
 	beside
 }
 
-// The roles of authors.
+// The roles of authors, and the only type of an event.
 const (
 	roleUser      = "user"
 	roleAssistant = "assistant"
@@ -237,7 +237,7 @@ func (s *Server) events(sp *spool.Spool, e *spool.Entry) (event, hermesEvent) {
 		}
 }
 
-// message is a message of a conversation, for both.
+// message is a message of a conversation, for both kinds of clients.
 type message struct {
 	ID        string       `json:"id"`
 	Role      string       `json:"role"`

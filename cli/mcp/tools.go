@@ -23,11 +23,11 @@ const maxInline = 1 << 20
 // progressEvery is how often a waiting client is told that its call continues.
 const progressEvery = 15 * time.Second
 
-// tool is a tool, in OpenClaw's words; Hermes' names of arguments are taken, too.
+// tool is a tool, with OpenClaw's names; Hermes' names of arguments are accepted, too.
 type tool struct {
 	name, help string
 	params     []param
-	reads      bool // it changes nothing
+	reads      bool // it only reads
 	call       func(context.Context, call) (answer, error)
 }
 
@@ -38,8 +38,8 @@ type call struct {
 	spool   *spool.Spool
 }
 
-// answer is a tool's answer: for OpenClaw's clients, for Hermes', and pictures. failed: the tool did not do what it was
-// asked to do.
+// answer is a tool's answer: structured for OpenClaw's clients, text for Hermes' clients, and pictures for both.
+// failed: the tool did not do what it was asked to do.
 type answer struct {
 	structured, text any
 	pictures         []sdk.Content
@@ -88,7 +88,7 @@ func compact(v any) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), err
 }
 
-// object is a JSON object with few members.
+// object is a JSON object.
 type object map[string]any
 
 // The arguments that several tools take.
@@ -182,7 +182,7 @@ func (s *Server) tools() []tool {
 	}
 }
 
-// either returns the first of two arguments that is given.
+// either returns the argument name or, if that is empty, the argument other.
 func (c call) either(name, other string) string {
 	if v := c.arguments.text(name); v != "" {
 		return v
@@ -292,8 +292,8 @@ func (s *Server) attachmentsFetch(_ context.Context, c call) (answer, error) {
 	return a, nil
 }
 
-// waiting returns the oldest events that are not confirmed, as they are returned, and how many more there are. They are
-// noted as returned, unless nobody waits for them any more.
+// waiting returns the oldest events that are not confirmed, in both forms, and how many more there are. The number most
+// bounds them. The spool notes them as returned, unless ctx has ended: then nobody waits for them any more.
 func (s *Server) waiting(ctx context.Context, c call, most int64) (out []event, hermes []hermesEvent, more int, err error) {
 	all := c.spool.Waiting(c.arguments.text("session_key"))
 	out, hermes = []event{}, []hermesEvent{}
@@ -366,7 +366,7 @@ func (s *Server) eventsWait(ctx context.Context, c call) (answer, error) {
 	}
 }
 
-// progress tells a client that asked for it that it still waits.
+// progress tells the client that the call still waits, if the client asked for progress.
 func (s *Server) progress(ctx context.Context, c call, waited time.Duration) {
 	token := c.request.Params.GetProgressToken()
 	if token == nil {

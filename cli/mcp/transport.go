@@ -17,7 +17,7 @@ import (
 // maxLine is how many bytes a line from the client may have.
 const maxLine = 1 << 20
 
-// errTooLong stands in the place of a line that is longer.
+// errTooLong is returned in place of a line that is longer than maxLine.
 var errTooLong = errors.New("a line has at most 1 MiB")
 
 // codeInvalidRequest is JSON-RPC's code for JSON that is no message.
@@ -41,7 +41,7 @@ type stdio struct {
 
 	writing sync.Mutex
 
-	answered chan struct{} // a call was
+	answered chan struct{} // gets a value when a call was answered
 
 	mu    sync.Mutex          // guards calls
 	calls map[jsonrpc.ID]bool // those that run; true: the client wants no answer any more
@@ -143,8 +143,8 @@ func (s *stdio) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// last waits until the client's requests are answered. It returns the end of the input; after that the library sends no
-// more answers.
+// last waits until the client's requests are answered, and then returns io.EOF. It must not return io.EOF before,
+// because the library sends no answers after that.
 func (s *stdio) last(ctx context.Context) error {
 	for {
 		s.mu.Lock()
@@ -163,10 +163,11 @@ func (s *stdio) last(ctx context.Context) error {
 	}
 }
 
-// cancelledMethod is the notification that a client waits no longer. It gets no answer then, though the library has
-// one.
+// cancelledMethod is the notification that the client no longer waits for the answer to a call. The client then gets no
+// answer, although the library makes one.
 const cancelledMethod = "notifications/cancelled"
 
+// cancelled marks the call that the client has cancelled, if it still runs.
 func (s *stdio) cancelled(params json.RawMessage) {
 	var p struct {
 		RequestID any `json:"requestId"`
@@ -187,7 +188,7 @@ func (s *stdio) unwanted(id jsonrpc.ID) bool {
 	return s.calls[id]
 }
 
-// over notes that a call is answered.
+// over notes that a call was answered.
 func (s *stdio) over(id jsonrpc.ID) {
 	s.mu.Lock()
 	delete(s.calls, id)

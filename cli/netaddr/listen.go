@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// Listen listens on host:port. 0.0.0.0 means every IPv4 address and no IPv6 address; net.Listen alone would add those.
+// Listen listens on host:port. 0.0.0.0 means every IPv4 address and no IPv6 address, whereas net.Listen with "tcp"
+// would listen on IPv6 addresses, too.
 func Listen(addr string) (net.Listener, error) {
 	host, _, _ := net.SplitHostPort(addr) // net.Listen reports errors
 	l, err := net.Listen(Network(host), addr)
@@ -45,8 +46,8 @@ func Dialable(addr string) (all []string) {
 	return all
 }
 
-// Proposed returns addr as gateways on other machines dial it. If its host means every interface, this machine's address
-// in its network takes the host's place, if there is one.
+// Proposed returns addr as gateways on other machines dial it. If its host means every interface, this machine's
+// address in its network takes the host's place, if there is such an address.
 func Proposed(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if a := Address(); err == nil && Everywhere(host) && a.IsValid() {

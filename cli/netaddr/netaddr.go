@@ -51,7 +51,8 @@ func among(interfaces []net.Addr) (all []netip.Addr) {
 	return slices.Concat(all, six)
 }
 
-// usable: link-local addresses need a zone, which a URL does not carry to another machine.
+// usable reports whether other machines can dial a. They cannot dial a link-local address: it needs a zone, which
+// differs from machine to machine.
 func usable(a netip.Addr) bool { return a.IsGlobalUnicast() }
 
 // reach returns the hosts under which a listener on host can be dialled, the one on this machine first: host itself,

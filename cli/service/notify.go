@@ -14,11 +14,11 @@ import (
 // Manager reports the server's state to the service manager: ready, reloading, stopping, and alive. Without
 // $NOTIFY_SOCKET, and as the zero value, it reports nothing. Its methods may be called from any goroutine.
 type Manager struct {
-	socket string        // empty: nobody asked
-	alive  time.Duration // how often it wants to hear that this process is alive; 0: not at all
+	socket string        // where the service manager listens; empty: there is none
+	alive  time.Duration // the pause between two signs of life, half of what the manager allows; 0: it wants none
 }
 
-// ManagerOf returns the manager of a process with such an environment.
+// ManagerOf returns the manager of a process whose environment env reads.
 func ManagerOf(env func(name string) string) Manager {
 	m := Manager{socket: env("NOTIFY_SOCKET")}
 	pid := env("WATCHDOG_PID")
@@ -28,22 +28,22 @@ func ManagerOf(env func(name string) string) Manager {
 	return m
 }
 
-// Asked reports whether somebody listens.
+// Asked reports whether a service manager wants to know the server's state.
 func (m Manager) Asked() bool { return m.socket != "" }
 
-// Ready says that the start, or a reload, is done, and in a line how the server is.
+// Ready reports that the start, or a reload, is done. status describes the server in one line.
 func (m Manager) Ready(status string) { m.tell("READY=1", "STATUS="+status) }
 
-// Reloading says that the configuration is being read again; Ready ends it.
+// Reloading reports that the configuration is being read again. A call of Ready must follow.
 func (m Manager) Reloading() {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		return // a manager that cannot order the messages must not get one
+		return // without the time a manager could not tell which Ready belongs to this reload, so it gets no message
 	}
 	m.tell("RELOADING=1", "MONOTONIC_USEC="+strconv.FormatInt(now.Nano()/int64(time.Microsecond), 10))
 }
 
-// Stopping says that the server stops, and why.
+// Stopping reports that the server stops, and why.
 func (m Manager) Stopping(why string) { m.tell("STOPPING=1", "STATUS=stopping: "+why) }
 
 // Watch reports until ctx ends that the process is alive, as often as the manager wants. It calls check first, which
@@ -65,7 +65,7 @@ func (m Manager) Watch(ctx context.Context, check func(context.Context)) {
 	}
 }
 
-// tell sends lines. A manager that does not listen any more cannot be told.
+// tell sends lines to the manager. Errors are ignored: the manager may not listen any more.
 func (m Manager) tell(lines ...string) {
 	if m.socket == "" {
 		return
@@ -73,7 +73,7 @@ func (m Manager) tell(lines ...string) {
 	for i, l := range lines {
 		lines[i] = strings.ReplaceAll(l, "\n", " ")
 	}
-	// Package net understands a name that begins with "@", which is a socket without a file.
+	// The socket's name may begin with "@": that is a socket without a file, which package net understands.
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: m.socket, Net: "unixgram"})
 	if err != nil {
 		return

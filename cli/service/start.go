@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// Name is the unit's.
+	// Name is the file name of the unit.
 	Name = "hermes-connector.service"
-	// Config is the folder of the configuration of the system's unit.
+	// Config is the folder from which the system's unit reads its configuration.
 	Config = "/etc/hermes-connector"
-	// System is the system's unit when no package has brought it.
+	// System is the path of the system's unit if setup has written it, and no package has brought it.
 	System = "/etc/systemd/system/" + Name
 )
 

@@ -24,22 +24,22 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
-// askWithin bounds a look at a network.
+// askWithin bounds the time that one examination of a bot at its network takes.
 const askWithin = 15 * time.Second
 
 // newBot is a bot for which somebody gives a token.
 type newBot struct {
 	network platforms.Network
 	token   relay.Secret
-	file    string // the file that has the token already; empty: none
-	secrets map[string]kept
+	file    string            // the file that has the token already; empty: none
+	secrets map[string]kept   // further credentials, by their names
 	values  map[string]string // settings without which there is no bot
 }
 
 // kept is a further credential of a bot.
 type kept struct {
 	secret relay.Secret
-	file   string // the file that has it already; empty: none
+	file   string // the file that has the credential already; empty: none
 }
 
 // askBot asks for a bot and plans it, or continues with the configured ones.
@@ -70,7 +70,7 @@ func (s *interview) askBot(ctx context.Context, p *plan) error {
 	return err
 }
 
-// askNetwork asks for the network of a new bot. Its token, pasted there, answers that, too.
+// askNetwork asks for the network of a new bot. The bot's token, pasted in place of an answer, names the network, too.
 func (s *interview) askNetwork(ctx context.Context) (bot newBot, err error) {
 	q := question{
 		flag: "platform", given: s.Platform,
@@ -183,8 +183,8 @@ func (s *interview) addBot(ctx context.Context, p *plan, bot newBot) (again bool
 	return false, s.planBot(ctx, p, bot, one.ID())
 }
 
-// standing examines a configured bot with that token. If it is not the configured token, and works, standing plans to
-// write it in place of the configured one.
+// standing examines a configured bot with a token. If that token works, and is not the configured one, standing plans
+// to write it in place of the configured one.
 func (s *interview) standing(ctx context.Context, p *plan, b config.Bot, token relay.Secret) error {
 	o := b.Options
 	o.Token = token
@@ -205,7 +205,7 @@ func (s *interview) standing(ctx context.Context, p *plan, b config.Bot, token r
 	}
 }
 
-// replaceToken plans only this: to write the token of o where that of b is.
+// replaceToken plans to write the token of o into the file that has the token of b. It plans nothing else.
 func (s *interview) replaceToken(p *plan, b config.Bot, o platforms.Options) error {
 	if b.TokenFile == "" {
 		return errors.New("the bot's token comes from an environment variable: put the new one there, then run setup again")
@@ -266,8 +266,8 @@ type login struct {
 	token    relay.Secret
 }
 
-// token asks for the token of the bot that o is to open. The token that o has was refused, and is not offered. file is
-// the file that has it already; empty: none.
+// token asks for the token of the bot that o is to open. If o has a token already, the network has refused that one, so
+// it is not proposed. file is the file that has the returned token already; empty: none.
 func (s *interview) token(ctx context.Context, network platforms.Network, o platforms.Options) (token relay.Secret, file string, err error) {
 	switch {
 	case s.PasswordFile != "" && network.Login != nil:
@@ -349,7 +349,8 @@ func (s *interview) secret(ctx context.Context, network platforms.Network, key p
 	return k, err
 }
 
-// unknown returns an error if the name of an answer NAME=… is not in names: the network's bots have nothing of that name.
+// unknown returns an error if the name in an answer NAME=… is not in names: the network's bots have nothing of that
+// name.
 func unknown(flag string, network platforms.Network, given, names []string) error {
 	for _, answer := range given {
 		if name, _, _ := strings.Cut(answer, "="); !slices.Contains(names, name) {
@@ -359,8 +360,8 @@ func unknown(flag string, network platforms.Network, given, names []string) erro
 	return nil
 }
 
-// settings asks for the settings that the network's bots need beside credentials, and takes those that were given by
-// flags.
+// settings returns the settings that the network's bots need beside credentials, and those that flags give. It asks for
+// the needed ones that no flag gives.
 func (s *interview) settings(ctx context.Context, network platforms.Network) (values map[string]string, err error) {
 	var names, secrets []string
 	for _, key := range network.Keys {
@@ -374,7 +375,7 @@ func (s *interview) settings(ctx context.Context, network platforms.Network) (va
 	}
 	values = make(map[string]string)
 	intro := ""
-	if network.CheckToken == nil { // else the question for the token has shown it
+	if network.CheckToken == nil { // otherwise the question for the token shows the guide
 		intro = network.Guide + "\n"
 	}
 	for _, key := range network.Keys {
@@ -415,7 +416,8 @@ func (s *setup) tokenFolder() string {
 	return filepath.Dir(s.file)
 }
 
-// tokenFile returns the path of a token's file.
+// tokenFile returns the path of the file for a credential of the network. of is the part of its name by which the files
+// of one network differ; empty: it is the token's first choice.
 func (s *setup) tokenFile(network platforms.Network, of string) string {
 	return filepath.Join(s.tokenFolder(), string(network.Name)+of+".token")
 }
@@ -430,7 +432,8 @@ const (
 	another         // the person is asked for another token
 )
 
-// looked is the result of a look at a bot. When questions are asked again, there is no second look.
+// looked is a bot with what its network said about it. It is kept, so that the network is not asked a second time when
+// the questions are asked again.
 type looked struct {
 	bot config.Bot
 	x   platforms.Examination
@@ -533,7 +536,7 @@ func (s *interview) askInvited(ctx context.Context, p *plan) error {
 	return err
 }
 
-// planBot plans the files of the bot's credentials, unless files hold them, and the bot's table.
+// planBot plans the bot's table, and a file for each of its credentials that no file has yet.
 func (s *interview) planBot(ctx context.Context, p *plan, bot newBot, id relay.Bot) error {
 	p.bot = []setting{{key: "platform", value: text(string(bot.network.Name))}}
 	for _, key := range bot.network.Keys {
@@ -562,12 +565,13 @@ func (s *interview) planBot(ctx context.Context, p *plan, bot newBot, id relay.B
 	return s.askInvited(ctx, p)
 }
 
-// planFile plans the file of one credential, unless a file has it already, and sets the line of the configuration that
-// names it. what distinguishes the credential from the bot's token.
+// planFile plans the file of one credential, unless a file has the credential already. It returns the file's path as
+// the configuration names it: relative if the file is below the configuration's folder. what is part of the file's
+// name, and distinguishes the credential from the bot's token.
 func (s *interview) planFile(p *plan, network platforms.Network, what string, id relay.Bot, k kept) (string, error) {
 	file := k.file
 	if folder := s.tokenFolder(); folder != filepath.Dir(s.file) && filepath.Dir(file) != folder {
-		file = "" // the system's service could not read it
+		file = "" // the system's service could not read a file outside the folder of tokens
 	}
 	paths := []string{s.tokenFile(network, what), s.tokenFile(network, what+"-"+string(id.ID))}
 	for _, path := range paths {

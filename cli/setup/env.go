@@ -25,8 +25,9 @@ func nameIn(line string) string {
 	return ""
 }
 
-// mergeEnv returns a .env file with lines in it: a name that is there is replaced where it stands first, and stands
-// nowhere else afterwards; the others come to the end, with their comments. The file ends with its last line.
+// mergeEnv returns the text of a .env file with lines merged into it. A line whose variable the file sets already takes
+// the place of the first such line, and further such lines are removed. The other lines, with the comments above them,
+// are added at the end.
 func mergeEnv(file string, lines []string) string {
 	file = strings.TrimRight(file, "\n")
 	var all []string
@@ -103,7 +104,8 @@ func envBots(path string) (names []string, err error) {
 	return names, err
 }
 
-// writableEnv reports why writeEnv would fail, if that shows in advance.
+// writableEnv returns the error with which writeEnv would fail, as far as that can be known before. It makes the file's
+// folder.
 func writableEnv(path string) error {
 	path, _, err := readEnv(path)
 	if err == nil {
@@ -121,8 +123,8 @@ func writableEnv(path string) error {
 	return err
 }
 
-// writeEnv puts lines into the .env file at path, which only its owner can read afterwards. It appears whole or not at
-// all; a link stays one.
+// writeEnv merges lines into the .env file at path, which only its owner can read afterwards. The file is replaced in
+// one step. If path is a link, the file that it leads to is replaced.
 func writeEnv(path string, lines []string) error {
 	path, raw, err := readEnv(path)
 	if err != nil {
@@ -134,8 +136,8 @@ func writeEnv(path string, lines []string) error {
 	return nil
 }
 
-// replace writes a file in one step, with that mode, and makes its folder. If root runs it, the file belongs to the owner
-// of the former file or else of the folder.
+// replace writes a file in one step, with that mode, and makes its folder. If root runs setup, the file belongs to the
+// owner of the former file or else of the folder.
 func replace(path string, content []byte, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

@@ -87,7 +87,8 @@ func gatewayName(a string) (string, error) {
 	return a, err
 }
 
-// patience bounds the waits where nobody can interrupt them.
+// patience returns a context for the waits. It ends after the time of --wait if nobody can be asked: then nobody may be
+// there to interrupt them.
 func (s *installation) patience(ctx context.Context) (context.Context, context.CancelFunc) {
 	if s.lines == nil {
 		return context.WithTimeout(ctx, s.Wait)
@@ -95,7 +96,7 @@ func (s *installation) patience(ctx context.Context) (context.Context, context.C
 	return context.WithCancel(ctx)
 }
 
-// with does something over the way to the server, or to the database.
+// with calls do with a client for the running server or, if none runs, for the database.
 func (s *setup) with(ctx context.Context, do func(*admin.Client) error) error {
 	c, done, err := s.Client(ctx, s.file)
 	if err != nil {
@@ -123,7 +124,8 @@ func (s *setup) state(ctx context.Context, name string) (st manage.InstanceStatu
 	return st, there, err
 }
 
-// credentials makes a gateway, or new credentials for one that exists, and hands out its lines.
+// credentials makes a gateway, or new credentials for one that exists, and writes their lines into the .env file or
+// prints them.
 func (s *installation) credentials(ctx context.Context, p *plan) error {
 	_, there, err := s.state(ctx, p.gate)
 	if err != nil {
@@ -172,9 +174,10 @@ func (s *installation) keepClosed(file string, made manage.Enrolled) error {
 	return nil
 }
 
-// anew reports whether a gateway that is there is to get new credentials.
+// anew reports whether a gateway that is enrolled already is to get new credentials. It asks that; if nobody can be
+// asked, the .env file decides.
 func (s *interview) anew(ctx context.Context, p *plan, st manage.InstanceStatus) (bool, error) {
-	name, anew := p.gate, p.added != "" // the lines name the bots
+	name, anew := p.gate, p.added != "" // a gateway's lines name the bots, so a new bot needs new lines
 	if s.lines != nil {
 		q := question{
 			flag: "gateway", text: name + " is enrolled already, and is not connected.", def: "keep",
@@ -237,7 +240,8 @@ func (s *interview) envFile(ctx context.Context, p *plan) (string, error) {
 	return file, err
 }
 
-// dialled waits until the gateway is connected. It returns false if nobody waits for that.
+// dialled waits until the gateway is connected. It returns false at once if nobody can be asked and --wait is not
+// given.
 func (s *installation) dialled(ctx context.Context, name string) (bool, error) {
 	if s.lines == nil && s.Wait == 0 {
 		s.say("Next: hermes-connector link %s%s", name, s.flagConfig())
@@ -260,7 +264,8 @@ func (s *installation) dialled(ctx context.Context, name string) (bool, error) {
 	return true, nil
 }
 
-// late returns the error of a wait. If its time was over, what says what did not happen.
+// late returns the error of a wait that ended with err. If the time was over, that error begins with what: the thing
+// that did not happen.
 func (s *setup) late(err error, what string) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errors.New(what + " in time; hermes-connector status shows what works")

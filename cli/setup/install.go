@@ -18,7 +18,7 @@ type installation struct {
 	served  chan error // gets the result of the server that was started here; nil: none was
 }
 
-// write writes the plan's files, or waits until the person has written them.
+// write writes the plan's files. If the person is to change connector.toml, it waits for that change.
 func (s *installation) write(ctx context.Context, p *plan) error {
 	s.shows(nil) // nothing more is asked
 	for _, f := range p.tokens {
@@ -39,7 +39,7 @@ func (s *installation) write(ctx context.Context, p *plan) error {
 		}
 		path := s.file
 		if at, err := filepath.EvalSymlinks(path); err == nil {
-			path = at // a link stays one
+			path = at // the file that the link leads to is replaced, and not the link
 		}
 		if err := replace(path, p.draft, mode); err != nil {
 			return fmt.Errorf("configuration: %w", err)

@@ -20,7 +20,8 @@ import (
 // nameWithin is how long a server that has just started may take to learn its bots' names, for the deep links.
 const nameWithin = 10 * time.Second
 
-// link makes a code and waits until somebody has used it, unless somebody is linked and no network is new.
+// link makes a code and waits until somebody has used it. It makes none if somebody is linked on each network, or on
+// any network while none is new. A code that expires is replaced by another.
 func (s *installation) link(ctx context.Context, p *plan) error {
 	name := p.gate
 	before, err := s.people(ctx, name)
@@ -95,8 +96,8 @@ func (s *installation) people(ctx context.Context, name string) (all []manage.Bi
 	return all, err
 }
 
-// without returns the networks of the configured bots on which none of the people is linked. added: one of these
-// networks is new.
+// without returns the networks of the configured bots on which none of the people is linked. added: the network named
+// new is among them.
 func (s *installation) without(people []manage.Binding, new string) (networks []string, added bool) {
 	for _, b := range s.cfg.Bots {
 		of := func(who manage.Binding) bool { return who.Platform == b.Network.Name }

@@ -13,7 +13,7 @@ import (
 
 // plan is the result of the answers.
 type plan struct {
-	looked int         // how many looks at bots there were
+	looked int         // how many bots were examined so far
 	name   string      // of the bot, for the farewell
 	invite string      // the link that invites the bot into a server; empty: it needs none
 	tokens []tokenFile // to be written
@@ -23,14 +23,14 @@ type plan struct {
 	enter  string      // where to enter the address that the bot's network calls; empty: it makes no calls
 
 	reach  string         // where gateways run, if that was asked
-	lines  []setting      // that connector.toml lacks
-	gone   []string       // the keys that it is not to have any more
+	lines  []setting      // the settings that connector.toml lacks
+	gone   []string       // the keys that connector.toml must not have any more
 	draft  []byte         // connector.toml with those lines; nil: the file stays, or the person changes it
 	cfg    *config.Config // the configuration afterwards, as far as setup writes it
 	start  string         // how the server is to run; empty: it runs already
 	gate   string         // the gateway's name; empty: no gateway is wanted now
 	env    string         // the .env file for its credentials; empty: they are printed
-	keep   bool           // its credentials are in place already
+	keep   bool           // the gateway has its credentials already
 	byHand bool           // the person changes connector.toml
 }
 
@@ -45,11 +45,12 @@ type tokenFile struct {
 // interview asks the questions of the plan. It changes nothing.
 type interview struct {
 	*setup
-	looks  []looked // at bots, in the order of the questions
+	looks  []looked // the examinations of bots, in the order of the questions
 	logins []login
 }
 
-// plan asks all there is to ask. Nothing is done meanwhile, so each answer can be taken back.
+// plan asks all questions. Nothing is written meanwhile, so each answer can be taken back: then all questions are asked
+// again, and those before the last are answered as before.
 func (s *interview) plan(ctx context.Context) (*plan, error) {
 	for {
 		p := &plan{cfg: s.cfg}
@@ -81,7 +82,7 @@ func (s *setup) judge(text []byte, pending []tokenFile) (*config.Config, error) 
 	return config.Load(config.Source{Path: s.file, Draft: append([]byte{}, text...), Pending: tokens, Env: s.Env, Networks: s.Networks, DataDir: s.DataDir})
 }
 
-// has reports whether the configuration says something about a key.
+// has reports whether the text of the configuration sets a key.
 func (s *setup) has(path string) bool { return lineOf(s.text, path) > 0 }
 
 // compose makes the new connector.toml, or the instructions for the person to change it.
@@ -155,7 +156,7 @@ func (s *setup) hosts(cfg *config.Config, id relay.Bot) bool {
 	return false
 }
 
-// stopped returns errStopped if the person ended a wait, and otherwise err.
+// stopped returns errStopped if err says that the person ended a wait, and otherwise err.
 func (s *setup) stopped(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return errStopped

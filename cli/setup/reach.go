@@ -50,8 +50,9 @@ func (s *setup) port() string {
 
 func (s *setup) localAddress() string { return net.JoinHostPort("127.0.0.1", s.port()) }
 
-// askReach asks where gateways run, and makes the server listen where they can reach it. A file that setup does not
-// edit decides itself; without a line it means this machine.
+// askReach asks where gateways run, and plans that the server listens where they can reach it. Without --reach it does
+// not ask if the configuration says that already, or is a file that setup does not edit: without a setting there,
+// gateways run on this machine. If the bot's network calls the server, the answer is the internet.
 func (s *interview) askReach(ctx context.Context, p *plan) error {
 	settled := s.has("listen") || s.has("public_url") || s.cfg.PublicURL != "" || sectioned(s.text)
 	if s.Reach == "" && settled && (p.enter == "" || s.cfg.PublicURL != "") {
@@ -59,7 +60,7 @@ func (s *interview) askReach(ctx context.Context, p *plan) error {
 		return nil
 	}
 	q := question{flag: "reach", given: s.Reach, text: "Where do your gateways run?", def: "here", options: reaches}
-	if p.enter != "" { // which is a way for gateways, too
+	if p.enter != "" { // the bot's network calls from the internet, and gateways can come the same way
 		if s.Reach != "" && !strings.EqualFold(s.Reach, "internet") {
 			return UsageError{fmt.Errorf("--reach: %s calls this server from the internet", p.added)}
 		}
@@ -80,14 +81,15 @@ func (s *interview) askReach(ctx context.Context, p *plan) error {
 	}
 	p.reach = where
 	p.lines = append(p.lines, lines...)
-	p.gone = []string{"public_url", "insecure", "tls.cert_file", "tls.key_file"} // they belong to another answer
+	p.gone = []string{"public_url", "insecure", "tls.cert_file", "tls.key_file"} // unless this answer sets them
 	return err
 }
 
 // webPort is the port of the pages.
 const webPort = "8788"
 
-// askWeb asks who may open the web pages. If nobody can be asked, a flag decides; without it there are no pages.
+// askWeb asks who may open the web pages. If nobody can be asked, the flag --web decides; without it there are no
+// pages.
 func (s *interview) askWeb(ctx context.Context, p *plan) error {
 	if s.Web == "" && (s.has("web.listen") || sectioned(s.text)) {
 		return nil
@@ -106,7 +108,7 @@ func (s *interview) askWeb(ctx context.Context, p *plan) error {
 	return err
 }
 
-// missing names the flag that --reach needs if nobody can be asked; empty: none.
+// missing names the flags that --reach needs, and that were not given, if nobody can be asked; empty: none.
 func (s *interview) missing() string {
 	lan, secure := strings.EqualFold(s.Reach, "lan"), strings.ToLower(s.Secure)
 	switch {
@@ -209,8 +211,8 @@ func (s *interview) certificate(ctx context.Context, listen setting, address str
 	return []setting{listen, {key: "public_url", value: text(at)}, {"tls", "key_file", text(key)}, {"tls", "cert_file", text(cert)}}, err
 }
 
-// fits returns an error if the server cannot serve https with the files, or if the certificate is not for host; an empty
-// host is not checked.
+// fits returns an error if the server cannot serve https with the files, or if the certificate is not for host; an
+// empty host is not checked.
 func fits(cert, key, host string) error {
 	setting, leaf, err := config.TLS{CertFile: cert, KeyFile: key}.Certificate()
 	switch {

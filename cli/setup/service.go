@@ -42,12 +42,12 @@ WantedBy=default.target
 `
 )
 
-// systemd knows where units are, and which program they run.
+// systemd is what the plan of a service depends on.
 type systemd struct {
-	root    bool
-	program string // this one
-	config  string
-	unit    string // of the system
+	root    bool   // a service of the system, and not of this user
+	program string // the path of this program
+	config  string // the path of the configuration
+	unit    string // the text of the system's unit
 }
 
 // plan returns the steps that install the service: a unit, unless one is there, and commands. tokens is the folder of
@@ -159,7 +159,8 @@ func (s *setup) unit() (path string, there, packaged bool) {
 	return path, packaged || files.Exists(path), packaged
 }
 
-// leftBehind warns about data that a service would not see, because the service uses another folder.
+// leftBehind returns an error if the folder data has a database and the service, which uses the folder services, would
+// begin without one.
 func leftBehind(data, services string) error {
 	const database = "connector.db"
 	if data == services || !files.Exists(filepath.Join(data, database)) || files.Exists(filepath.Join(services, database)) {

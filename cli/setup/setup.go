@@ -3,15 +3,15 @@
 //
 // Invariants:
 //
-//  1. All questions come first, and each can be taken back; nothing is written before the last one, which shows all that
-//     will be.
+//  1. All questions come first, and each answer can be taken back; nothing is written before the last question, which
+//     shows all that will be written.
 //  2. No existing file is overwritten. Lines are only added at the end of a connector.toml without sections; the person
 //     changes any other. A token gets a file of its own, in which only another token of the same table replaces it. In
 //     an .env file only our names change.
 //  3. Each step is complete before the next one begins, and looks first at what is there: after an interruption setup
 //     continues.
 //  4. Nothing is started that was not asked for.
-//  5. A token is never shown, not even as it is typed, and stands in no error.
+//  5. A token is never shown, not even as it is typed, and no error contains one.
 package setup
 
 import (
@@ -31,7 +31,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 )
 
-// Flags are answers. An empty one is asked for.
+// Flags are answers to the questions. setup asks the questions whose flags are empty.
 type Flags struct {
 	Platform, TokenFile string
 	// SecretFiles are the files of further credentials of the bot, each as NAME=FILE.
@@ -62,20 +62,20 @@ type Options struct {
 	Typed <-chan string // lines that a person types; nil: nobody can be asked
 	// Show makes typed text visible from now on, for as long as may accepts the whole line. Nil: no more questions.
 	Show     func(may func(line string) bool)
-	Clear    bool      // the terminal can be cleared
+	Clear    bool      // the screen can be cleared for each question
 	Out      io.Writer // credentials, codes and links that log in
 	Talk     io.Writer // everything else
 	Env      []string  // as from os.Environ
 	Config   string    // --config
-	DataDir  string    // --data-dir; it is written down
+	DataDir  string    // --data-dir; setup writes it into the configuration
 	Networks []platforms.Network
-	Root     bool
-	// Serve runs the server of the configuration file until ctx ends. It logs faults only; after Loud, everything that
-	// the configuration wants.
+	Root     bool // root runs setup: the configuration and the service are the system's
+	// Serve runs the server of the configuration file until ctx ends. The server logs errors only, until Loud makes it
+	// log all that the configuration wants.
 	Serve func(ctx context.Context, file string) error
 	Loud  func(*config.Config)
-	// Client returns a client for the running server of the file, or for the database opened for one command, which it
-	// makes. The caller ends it with done.
+	// Client returns a client for the running server of the file. If none runs, it opens the database, or makes one,
+	// and returns a client for that. The caller ends the client with done.
 	Client func(ctx context.Context, file string) (c *admin.Client, done func() error, err error)
 	// Reload makes the running server take over the changed configuration. left are the settings that wait for a
 	// restart.
@@ -88,13 +88,14 @@ type Options struct {
 type setup struct {
 	Options
 	*talk
-	file  string         // the configuration
-	named bool           // it was named by --config
-	text  []byte         // its content
-	cfg   *config.Config // the text as a configuration
+	file  string         // the path of the configuration
+	named bool           // --config named the file
+	text  []byte         // the file's content; nil: there is no file yet
+	cfg   *config.Config // text as a configuration
 }
 
-// Run asks, writes and waits. The error of an answer that makes no sense is a UsageError.
+// Run asks all questions, writes the files, starts the server, and waits until a gateway connects and a person is
+// linked to it. The error of an answer that makes no sense is a UsageError.
 func Run(ctx context.Context, o Options) (err error) {
 	s := &setup{Options: o, talk: &talk{out: o.Talk, lines: o.Typed, shows: o.Show, clear: o.Clear, yes: o.Yes}}
 	if s.shows == nil {
@@ -181,7 +182,7 @@ func (s *interview) judgeFlags(ctx context.Context) error {
 	return nil
 }
 
-// find finds the configuration, or says where it will be.
+// find sets the path of the configuration, which need not exist yet, and reads the file.
 func (s *setup) find() error {
 	s.named = s.Config != ""
 	if !s.named {
@@ -207,7 +208,7 @@ func (s *setup) find() error {
 	return err
 }
 
-// read returns the text of the configuration, and its meaning. A missing file is empty.
+// read returns the text of the configuration file, and the configuration that it makes. A missing file counts as empty.
 func (s *setup) read() (text []byte, cfg *config.Config, err error) {
 	text, err = os.ReadFile(s.file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -217,12 +218,12 @@ func (s *setup) read() (text []byte, cfg *config.Config, err error) {
 	return text, cfg, err
 }
 
-// alone refuses to continue beside the running server of another configuration with the same data: it would never take
+// alone returns an error if the server that runs on the data folder has another configuration: it would never take over
 // this one.
 func (s *setup) alone(ctx context.Context) error {
 	c, err := admin.Dial(ctx, s.cfg.Socket())
 	if err != nil {
-		return nil // none runs, or the next step reports the fault
+		return nil // no server runs, or a later step reports why it cannot be asked
 	}
 	server, err := c.Server(ctx)
 	if err != nil || server.Config == s.file {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	lookEvery  = 400 * time.Millisecond // for a server that starts, a gateway that dials, a code that is used
+	lookEvery  = 400 * time.Millisecond // the pause between two looks, in all waits of setup
 	startsSoon = 30 * time.Second       // how long a server that was started may take to answer
 )
 
@@ -22,7 +22,7 @@ func (s *setup) running(ctx context.Context) bool {
 	return err == nil
 }
 
-// askStart asks how the server is to run, unless it does.
+// askStart asks how the server is to run, unless it runs already.
 func (s *interview) askStart(ctx context.Context, p *plan) (err error) {
 	if !s.running(ctx) {
 		p.start, err = s.ask(ctx, s.howToStart())
@@ -34,7 +34,8 @@ func (s *interview) askStart(ctx context.Context, p *plan) (err error) {
 	return nil
 }
 
-// start makes the server run in the way that the person wants, or waits until it does.
+// start makes the server run in the way that the person wants, or waits until the person has started it. A server that
+// runs already reloads its configuration.
 func (s *installation) start(ctx context.Context, p *plan) error {
 	if s.running(ctx) {
 		return s.reload(ctx)
@@ -85,7 +86,7 @@ func (s *setup) flagConfig() string {
 	return ""
 }
 
-// started waits until a server that was started answers.
+// started waits until the server that setup has started answers.
 func (s *installation) started(ctx context.Context) error {
 	soon, cancel := context.WithTimeout(ctx, startsSoon)
 	defer cancel()

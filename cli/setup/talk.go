@@ -30,13 +30,13 @@ const back = "back"
 type talk struct {
 	out   io.Writer
 	lines <-chan string                    // typed lines; nil: nobody can be asked
-	shows func(may func(line string) bool) // shows typed text; see Options.Show
+	shows func(may func(line string) bool) // as Options.Show: typed text is shown while may accepts the line
 	clear bool                             // each question begins a screen
 	yes   bool                             // the default answers each question that has one
 
 	notes   strings.Builder // lines for the person that are not shown yet
-	answers []string        // that were typed, to the questions so far
-	taken   int             // how many of them were used since the first question was asked again
+	answers []string        // what the person typed, to the questions so far
+	taken   int             // how many of the answers were used since the first question was asked again
 }
 
 // say notes a line for the person. It is shown with the next question, or by show.
@@ -62,7 +62,7 @@ type question struct {
 	given   string // the flag's value; empty: there was no flag
 	text    string
 	def     string                       // the answer for Enter; empty: there is none
-	secret  bool                         // not shown while it is typed; may have several lines
+	secret  bool                         // the answer is not shown while it is typed, and may have several lines
 	options []option                     // the answer is one of them, or one that check takes; nil: any text
 	words   []string                     // words that check accepts; nil: any text
 	check   func(string) (string, error) // returns the meaning of the answer; nil: the answer itself
@@ -70,7 +70,8 @@ type question struct {
 
 type option struct{ key, label string }
 
-// ask returns the answer to q; errBack: the person wants the question before.
+// ask returns the answer to q: the flag's value; without one, if nobody can be asked, the default; otherwise what the
+// person typed before the questions were asked again, or types now. errBack: the person wants the question before.
 func (t *talk) ask(ctx context.Context, q question) (string, error) {
 	if q.given != "" {
 		a, err := q.accept(q.given)
@@ -88,10 +89,10 @@ func (t *talk) ask(ctx context.Context, q question) (string, error) {
 	if t.taken < len(t.answers) {
 		if a, err := q.accept(t.answers[t.taken]); err == nil {
 			t.taken++
-			t.notes.Reset() // it was shown with that question
+			t.notes.Reset() // these notes were shown when the question was asked first
 			return a, nil
 		}
-		t.answers = t.answers[:t.taken] // it is another question now
+		t.answers = t.answers[:t.taken] // an earlier answer has changed, so this is another question than before
 	}
 	t.put(q)
 	for {
@@ -160,7 +161,7 @@ func (q question) keys() (all []string) {
 	return all
 }
 
-// numbers returns the options' numbers, in words: 1, 2 or 3.
+// numbers returns the options' numbers for a sentence: "1, 2 or 3".
 func (q question) numbers() string {
 	text := "1"
 	for n := 2; n <= len(q.options); n++ {
@@ -243,7 +244,7 @@ func (t *talk) answer(ctx context.Context, q question) (string, error) {
 			}
 			all = append(all, line)
 			if !q.secret && (q.free() || len(all) == 1 && len(line) < 2*len(back)) {
-				return line, nil // no token is so short
+				return line, nil // too short for a token: nothing more is pasted
 			}
 			gap = time.After(pasteGap)
 		}

@@ -32,8 +32,8 @@ func findToken(network platforms.Network, networks []platforms.Network, pasted s
 	return none, err
 }
 
-// candidate returns the longest word of pasted that has the form of the network's token: "10:30" has that of
-// Telegram's, too.
+// candidate returns the longest word of pasted that has the form of the network's token. The longest, because a time
+// such as "10:30" has the form of a token of Telegram's, too.
 func candidate(network platforms.Network, pasted string) (best relay.Secret, found bool) {
 	for _, frame := range []string{"\x1b[200~", "\x1b[201~"} { // terminals put these around pasted text
 		pasted = strings.ReplaceAll(pasted, frame, " ")
@@ -45,7 +45,7 @@ func candidate(network platforms.Network, pasted string) (best relay.Secret, fou
 	for _, word := range strings.FieldsFunc(pasted, func(r rune) bool {
 		return unicode.IsSpace(r) || !unicode.IsPrint(r) || strings.ContainsRune("\"'`<>()[]{},;“”„‘’*|", r)
 	}) {
-		_, behind, _ := strings.Cut(word, "=") // NAME=TOKEN; a token of Discord's may end with one
+		_, behind, _ := strings.Cut(word, "=") // NAME=TOKEN; a token of Discord's may itself end with =
 		for _, w := range []string{strings.TrimRight(word, "."), behind} {
 			s := relay.NewSecret([]byte(w))
 			if len(w) > longest && network.CheckToken(s) == nil {

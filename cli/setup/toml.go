@@ -20,7 +20,7 @@ func (s setting) path() string {
 	return s.section + "." + s.key
 }
 
-// lineOf returns the line on which a file says something about a key, from 1; 0: it does not.
+// lineOf returns the line on which a file sets a key, from 1; 0: the file does not set it.
 func lineOf(file []byte, path string) int {
 	for _, l := range config.Outline(file) {
 		if l.Path == path && !l.Header {
@@ -106,7 +106,7 @@ func extended(file []byte, lines, bot []setting) []byte {
 	return []byte(out)
 }
 
-// byHand says what a person has to change in a file that setup does not edit.
+// byHand returns instructions for a person: what to change in a file that setup does not edit.
 func byHand(file []byte, lines []setting, gone []string, bot []setting) string {
 	var b strings.Builder
 	step := func(where string, block ...string) {

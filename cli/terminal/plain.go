@@ -17,7 +17,7 @@ func Plain(s string) string { return spell(s, "", quoted) }
 // Lines is Plain for text of several lines.
 func Lines(s string) string { return spell(s, "\n", quoted) }
 
-// Text is a text of the program itself, in several lines, for Sprintf.
+// Text is an argument of Sprintf that may have several lines, because the program itself wrote it.
 type Text string
 
 // Sprintf is fmt.Sprintf for a terminal. Arguments other than Text go through Plain, so that none of them starts a new
@@ -38,9 +38,11 @@ func Sprintf(format string, args ...any) string {
 	return fmt.Sprintf(format, args...)
 }
 
+// quoted returns a character as Go spells it, such as \n or \u202e.
 func quoted(r rune) string { return strings.Trim(strconv.QuoteRune(r), "'") }
 
-// JSON is Plain for JSON, where such characters occur only in strings.
+// JSON returns a JSON text without characters that a terminal would obey. They are in strings only, so it spells them
+// as JSON does.
 func JSON(s string) string {
 	return spell(s, "\n", func(r rune) string {
 		var b strings.Builder
@@ -51,7 +53,7 @@ func JSON(s string) string {
 	})
 }
 
-// spell replaces invisible characters, except the runes in keep.
+// spell replaces every invisible character, except those in keep, with what by returns.
 func spell(s, keep string, by func(rune) string) string {
 	var b strings.Builder
 	for _, r := range s {

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package terminal tells whether a person sits at a file, controls which typed text is shown there, and removes what
-// must not be sent there.
+// Package terminal finds out whether a file is a terminal, controls which typed text is shown there, and spells
+// characters that a terminal would obey.
 package terminal
 
 import (
@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Is reports whether f is a terminal that is still there, at which somebody can be asked.
+// Is reports whether f is a terminal that still exists: a closed window's does not.
 func Is(f *os.File) bool {
 	_, err := unix.IoctlGetTermios(int(f.Fd()), getTermios)
 	return err == nil

@@ -12,12 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Typist is a person at a terminal. The package edits the lines that they type, in place of the terminal. So only text
-// that may be seen is shown, not even for a moment anything else, and the terminal's scrollback does not have it
-// either.
+// Typist is a person at a terminal. This package edits the lines that they type, in place of the terminal. So text that
+// must not be seen is never shown, not even for a moment, and never gets into the terminal's scrollback.
 type Typist struct {
 	lines chan string
-	set   func(edited bool) // whether the terminal edits lines itself, and shows them
+	set   func(edited bool) // true: the terminal edits and shows lines itself; false: editor does
 
 	editor
 }
@@ -80,14 +79,14 @@ func nothing(string) bool { return false }
 type editor struct {
 	mu     sync.Mutex // guards the fields below
 	out    io.Writer
-	may    func(line string) bool // whether a line may be seen
-	line   []byte
-	shown  int  // bytes of the line that are shown
-	escape byte // the beginning of an escape sequence, such as that of an arrow key; 0: none
+	may    func(line string) bool // reports whether a line may be seen
+	line   []byte                 // what is typed of the line so far
+	shown  int                    // bytes of the line that are shown
+	escape byte                   // within an escape sequence, such as an arrow key's: ESC, or the [ or O after ESC; 0: outside
 }
 
-// typed takes typed or pasted keys. Keys that arrive together are shown only if the whole line that they make may be
-// seen. end: this was the end of the input.
+// typed adds typed or pasted keys to the line, and returns the lines that they complete. Keys that arrive together are
+// shown only if the whole line that they make may be seen. end: the keys end the input (Ctrl-D).
 func (e *editor) typed(keys []byte) (lines []string, end bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -134,12 +133,12 @@ func (e *editor) sequence(b byte) bool {
 // reveal shows the new characters of a line that may be seen, whole characters only.
 func (e *editor) reveal() {
 	if utf8.Valid(e.line) && e.may(string(e.line)) {
-		_, _ = e.out.Write(e.line[e.shown:]) // see Typist.set
+		_, _ = e.out.Write(e.line[e.shown:]) // a terminal that went away shows nothing any more
 		e.shown = len(e.line)
 	}
 }
 
-// erase takes the last character back.
+// erase removes the last character from the line and from the screen.
 func (e *editor) erase() {
 	_, size := utf8.DecodeLastRune(e.line)
 	e.line = e.line[:len(e.line)-size]
@@ -149,7 +148,7 @@ func (e *editor) erase() {
 	}
 }
 
-// Prefix accepts lines that begin one of words, in any case, and no other line.
+// Prefix returns a function that accepts a line if one of words begins with it. Capital and small letters are the same.
 func Prefix(words ...string) func(line string) bool {
 	return func(line string) bool {
 		for _, w := range words {

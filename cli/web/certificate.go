@@ -30,15 +30,15 @@ const (
 	renewBefore = 30 * 24 * time.Hour
 )
 
-// Certificate names the PEM files of the connector's own certificate and its key. The certificate is self-signed: a browser
-// warns of it until a person has compared the fingerprint and accepted it.
+// Certificate names the PEM files of the connector's own certificate and its key. The certificate is self-signed: a
+// browser warns of it until a person has compared the fingerprint and accepted the certificate.
 type Certificate struct {
 	File, Key string
 }
 
-// Ensure makes the certificate, unless there is one for host that is not about to expire. The key stays the same. host is the
-// name or address that people open. A new certificate also has this machine's other names and addresses, but a change of
-// those alone makes no new one: people would have to accept it again.
+// Ensure makes the certificate, unless there is one for host that is not about to expire. The key stays the same. host
+// is the name or address that people open. A new certificate also has this machine's other names and addresses, but a
+// change of those alone makes no new certificate, which people would have to accept again.
 func (c Certificate) Ensure(host string, now time.Time) error {
 	key, err := c.key()
 	if err != nil {

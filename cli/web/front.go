@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	readTime   = 20 * time.Second // for a request to come; a section that takes in more sets its own
-	answerTime = time.Minute      // for an answer to be read; a section that streams sets its own
+	readTime   = 20 * time.Second // for a request to arrive; a section that accepts large bodies sets a time of its own
+	answerTime = time.Minute      // for an answer to be read; a section that streams sets a time of its own
 )
 
-// front checks every request, before anybody asks who sent it.
+// front checks every request, before the person who sent it is looked up.
 type front struct {
 	o      Options
 	host   string // of o.URL, without the port
@@ -27,7 +27,7 @@ type front struct {
 func (f front) before(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		now, conn := time.Now(), http.NewResponseController(w)
-		_ = conn.SetReadDeadline(now.Add(readTime)) // a connection without deadlines is a test's
+		_ = conn.SetReadDeadline(now.Add(readTime)) // fails only in tests, whose connections have no deadlines
 		_ = conn.SetWriteDeadline(now.Add(answerTime))
 		head := w.Header()
 		head.Set("Content-Security-Policy", page.Policy)
@@ -59,8 +59,8 @@ func refuse(w http.ResponseWriter, status int, title, sentence string) {
 }
 
 // ours reports whether the request names this server: by the configured name, by "localhost" on this machine, by a name
-// of the certificate, or by an address. It ignores the port: a tunnel may change it, and so may the host of a
-// container. The host's address is not known in the container either.
+// of the certificate, or by an address. It ignores the port, because a tunnel, or the host around a container, may
+// change it. Any address counts, because inside of a container the host's address is not known.
 func (f front) ours(r *http.Request) bool {
 	host := Hostname(r.Host)
 	switch local := localAddr(r); {
@@ -72,22 +72,22 @@ func (f front) ours(r *http.Request) bool {
 		return local.IsLoopback()
 	default:
 		if ip, err := netip.ParseAddr(host); err == nil {
-			return !ip.IsUnspecified() // browsers take the unspecified address for this machine, whichever page asks
+			return !ip.IsUnspecified() // a page from elsewhere may use it: browsers treat it as this machine
 		}
 		return r.TLS != nil && certified(f.o.TLS, host)
 	}
 }
 
-// foreign reports whether an https page makes the request although nothing is served over https under that name: the
-// page belongs to another program under the same name and port, which http.CrossOriginProtection takes for ours,
+// foreign reports whether an https page makes the request although we serve nothing over https under that name: the
+// page belongs to another program under the same name and port, which http.CrossOriginProtection would accept as ours,
 // because it compares hosts only.
 func (f front) foreign(r *http.Request) bool {
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
 	return strings.HasPrefix(strings.ToLower(r.Header.Get("Origin")), "https:") && r.TLS == nil && !(f.secure && strings.EqualFold(Hostname(r.Host), f.host)) && !f.o.TrustedProxies.Trust(peer.Addr())
 }
 
-// Hostname returns the host of a Host header in lower case, without its port, brackets and final dot. It is empty if the
-// header has no host.
+// Hostname returns the host of a Host header in lower case, without its port, brackets and final dot. It is empty if
+// the header has no host.
 func Hostname(header string) string {
 	host, _, err := net.SplitHostPort(header)
 	if err != nil {
@@ -113,8 +113,8 @@ func certified(c *tls.Config, host string) bool {
 	return err == nil && pair.Leaf != nil && pair.Leaf.VerifyHostname(host) == nil
 }
 
-// private reports whether nobody on the way can read along: https, this machine, or a trusted proxy, which answers for
-// the rest of the way.
+// private reports whether nobody between us and the browser can read along: the request came over https, from this
+// machine, or from a trusted proxy, which is responsible for the rest of the way.
 func (f front) private(r *http.Request) bool {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	return r.TLS != nil || err != nil || peer.Addr().Unmap().IsLoopback() || f.o.TrustedProxies.Trust(peer.Addr())

@@ -42,8 +42,8 @@ func (l *logins) guard(h http.Handler) http.Handler {
 	})
 }
 
-// askAgain is how long a request of a person may last whom the proxy let in. A page whose stream ends asks for the
-// next, and then the proxy decides anew.
+// askAgain is how long a request of a person whom the proxy let in may last. A page whose stream ends requests the next
+// stream, and then the proxy decides anew.
 const askAgain = time.Hour
 
 // renew prolongs a session to the length of a new one. It does so at most once a day, and a session of less than two
@@ -61,7 +61,7 @@ func (l *logins) renew(w http.ResponseWriter, r *http.Request, token string, unt
 	}
 }
 
-// watch ends a request when its session ends.
+// watch calls end when the session of a request has ended, or cannot be looked up. It looks every Options.Recheck.
 func (l *logins) watch(ctx context.Context, token string, end context.CancelCauseFunc) {
 	tick := time.NewTicker(l.o.Recheck)
 	defer tick.Stop()

@@ -27,8 +27,8 @@ type logins struct {
 	failures limits.Failures
 }
 
-// cookie returns the name of the session's cookie. Cookies do not tell ports apart, so that of another connector on
-// this machine needs another name.
+// cookie returns the name of the session's cookie, which contains the port. Browsers send cookies to all ports of a
+// host, so the cookie of another connector on this machine needs another name.
 func cookie(r *http.Request) string {
 	if a, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
 		return cookieName + "-" + strconv.Itoa(a.Port)
@@ -45,7 +45,7 @@ func (l *logins) token(r *http.Request) string {
 	return c.Value
 }
 
-// setCookie gives the browser a session's token until then; an empty one takes it away.
+// setCookie makes the browser keep a session's token until the session ends; an empty token deletes the cookie.
 func (l *logins) setCookie(w http.ResponseWriter, r *http.Request, token string, until time.Time) {
 	c := &http.Cookie{
 		Name: cookie(r), Value: token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
@@ -137,14 +137,14 @@ func form(code, next, said string) page.Page {
 	return page.Page{Title: "Log in", Main: templates.HTML("login", struct{ Code, Next, Alert string }{code, next, said})}
 }
 
-// logIn takes the form's code.
+// logIn exchanges the code in the form for a session.
 func (l *logins) logIn(w http.ResponseWriter, r *http.Request) {
 	said := page.Form(w, r)
 	l.enter(w, r, said.Get("code"), after(said.Get(page.Next)))
 }
 
-// enter exchanges a code for a session, which begins at next. It tells clients with too many wrong codes to wait, but
-// always accepts a right one.
+// enter exchanges a code for a session, and leads the browser to next. It tells clients with too many wrong codes to
+// wait, but always accepts a right one.
 func (l *logins) enter(w http.ResponseWriter, r *http.Request, code, next string) {
 	token, until, err := l.desk.LogIn(r.Context(), code, l.o.Login)
 	switch {
@@ -165,7 +165,7 @@ func (l *logins) enter(w http.ResponseWriter, r *http.Request, code, next string
 	}
 }
 
-// logOut ends the session of the person who asks, if they have one.
+// logOut ends the session of the person who makes the request, if they have one.
 func (l *logins) logOut(w http.ResponseWriter, r *http.Request) {
 	if name, _ := l.named(r); name != "" {
 		page.Answer(w, http.StatusOK, page.Words(page.Status, "Log out at the proxy", "The proxy in front of this server says that you are "+name+". As long as it does, you are logged in here."))
@@ -181,8 +181,8 @@ func (l *logins) logOut(w http.ResponseWriter, r *http.Request) {
 // maxPerson bounds a name that a proxy gives, in bytes.
 const maxPerson = 100
 
-// named returns the person whom a trusted proxy names; empty: it names none. It returns an error if the header has no
-// valid name.
+// named returns the person whom a trusted proxy names in Options.TrustHeader; empty: no trusted proxy sent the header.
+// It returns an error if the header has no valid name.
 func (l *logins) named(r *http.Request) (string, error) {
 	if l.o.TrustHeader == "" {
 		return "", nil

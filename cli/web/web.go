@@ -1,8 +1,9 @@
 // Package web serves pages to the operator's browser: it listens, logs people in, and guards every page. The sections
 // provide the content.
 //
-// It is reached by browsers, which carry other people's pages too, so it trusts nothing that a browser sends without
-// being asked: it is called by its own name, from its own pages, or not at all.
+// Browsers also show other people's pages, which can make them send requests to this server. So it trusts no cookie or
+// form because a browser sends it: a request must use the server's own name and, to change something, come from its own
+// pages.
 //
 // Invariants:
 //
@@ -10,16 +11,16 @@
 //  2. A request under a name that nobody configured is refused before anything else, so that a foreign page cannot let
 //     its own name point here (DNS rebinding). An address is not a name: a browser that uses it has dialled it.
 //  3. Only a page of ours can change something.
-//  4. Beyond this machine it speaks https, or to a trusted proxy.
+//  4. To other machines it speaks only https, except to a trusted proxy.
 //  5. A request's context ends when its session does, and its cause is then login.ErrNotGood.
 //  6. A header with the name of the person who asks is believed only from trusted proxies. That person may do
 //     everything that a logged-in person may: the proxy decides whom it lets in, and the name appears in the audit
 //     list.
 //
 // A reader without a session is led to the login, and a stream gets the event "end", because a browser's console would
-// show each 401. A stream checks every 5 s that its session exists, and every 2 s whether its content changed, since
-// nothing in the engine knows of the pages. Each look sends something, so a page that receives nothing for 4.5 s says
-// that the server does not answer.
+// show each 401. A stream checks every 5 s that its session exists, and looks every 2 s whether its content has
+// changed, since nothing in the engine knows of the pages. It sends something after each look, so a page that receives
+// nothing for 4.5 s says that the server does not answer.
 package web
 
 import (
@@ -73,7 +74,7 @@ func New(desk *login.Desk, o Options, sections ...Section) *Server {
 	return &Server{o: o, handler: routes.Loud(f.before(http.NewCrossOriginProtection().Handler(mux)), o.Log)}
 }
 
-// nothing answers for every path that is no page.
+// nothing answers a request for a path that is no page.
 func nothing(w http.ResponseWriter, _ *http.Request) {
 	page.Answer(w, http.StatusNotFound, page.Words(page.Status, "There is no such page", "There are two pages: Status and Chat."))
 }
@@ -81,7 +82,7 @@ func nothing(w http.ResponseWriter, _ *http.Request) {
 // ServeHTTP answers a request as Run's listener does.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// Run answers at d until ctx ends, and returns nil then; an error of the door ends it too.
+// Run answers at d until ctx ends, and returns nil then. If the door fails, it returns the error.
 func (s *Server) Run(ctx context.Context, d door.Door) error {
 	if err := door.Run(ctx, d, s, s.o.Refused); err != nil {
 		return fmt.Errorf("serve the web pages: %w", err)

@@ -15,11 +15,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/outbox"
 )
 
-// silence are the words about a penalty: the bot has to be silent for a while.
+// silence matches a network's words about a penalty: the bot has to be silent for a while.
 var silence = regexp.MustCompile(`(?i)flood.control|rate limited`)
 
-// Kept says why answers are not sent, in the words that a gateway would read, and when they are tried again. The moment
-// is written as by finding.Stamp.
+// Kept returns why answers are not sent, in the words that a gateway would read, and when they are tried again: next,
+// as finding.Stamp writes a moment. If next is not after now, it is left out.
 func Kept(why string, next, now time.Time) string {
 	why = strings.TrimPrefix(why, "network: ")
 	soon := next.After(now)
@@ -34,7 +34,7 @@ func Kept(why string, next, now time.Time) string {
 	return cmp.Or(why, "it is their turn")
 }
 
-// answersWait says how many answers wait for a bot's network, and for what.
+// answersWait returns the finding that answers wait for a bot's network.
 func answersWait(b manage.BotStatus, now time.Time) finding.Finding {
 	w := b.Answers
 	return finding.AnswersWait.Of(relay.Bot{Platform: b.Platform, ID: b.ID}.String(),
@@ -42,7 +42,7 @@ func answersWait(b manage.BotStatus, now time.Time) finding.Finding {
 		quoted(ops.Answers.Row)+" lists them")
 }
 
-// answersLate returns the answers of each instance that could not be sent in time.
+// answersLate returns, for each instance, the finding that answers could not be sent in time.
 func answersLate(all []manage.Answer) (out finding.List) {
 	byInstance := make(map[relay.InstanceID][]manage.Answer)
 	var order []relay.InstanceID
@@ -64,7 +64,8 @@ func answersLate(all []manage.Answer) (out finding.List) {
 	return out
 }
 
-// answered says what happened to an answer that could not be sent at once.
+// answered says what happened to an answer that could not be sent at once. ended says why its wait ended, unless it was
+// sent; nil: the state of a says what happened.
 func answered(d *gate.Decision, a *manage.Answer, ended *outbound.Ended, now time.Time) string {
 	of := `an answer of "` + gatewayName(d) + `" `
 	if ended != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// givenUp has the words about dead letters for each reason, which follow their number, and what helps. Those that
-// nothing helps come first.
+// givenUp has, for each reason of dead letters, the words that follow their number, and what helps. It is in the order
+// of a finding: reasons that the operator cannot remove come first.
 var givenUp = []struct {
 	why        store.DeadReason
 	said, help string
@@ -25,7 +25,7 @@ var givenUp = []struct {
 	{store.DeadUnbound, "because the person was unlinked", "link the person again before you replay"},
 }
 
-// lettersOf says why an instance has dead letters, with numbers, and what helps.
+// lettersOf returns the finding that an instance has dead letters: how many for which reasons, and what helps.
 func lettersOf(i manage.InstanceStatus, reasons map[store.DeadReason]int) finding.Finding {
 	var said, help []string
 	for _, g := range givenUp {
@@ -45,7 +45,7 @@ func lettersOf(i manage.InstanceStatus, reasons map[store.DeadReason]int) findin
 		manage.Counted(i.Dead, "message was given up", "messages were given up")+": "+strings.Join(said, ", "), strings.Join(help, "; "))
 }
 
-// nearlyFull is the percentage of its room from which a buffer is reported to fill up.
+// nearlyFull is the percentage of its room from which on a buffer is reported as nearly full.
 const nearlyFull = 80
 
 // ofRoom returns the finding that the room for an instance's waiting messages is nearly used up. end is the command

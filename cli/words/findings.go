@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	longSilence = 24 * time.Hour  // of a gateway for which messages wait
-	longTrying  = 5 * time.Minute // of a bot that does not get through
-	longWaiting = 5 * time.Minute // of a message for a gateway that is away
+	longSilence = 24 * time.Hour  // a gateway for which messages wait is reported as silent if it is away for longer
+	longTrying  = 5 * time.Minute // a bot is reported if it tries to connect for longer
+	longWaiting = 5 * time.Minute // a gateway that is away is reported if a message waits for it for longer
 )
 
 // Status adds the findings to st.
@@ -93,7 +93,7 @@ func ofInstance(i *manage.InstanceStatus, its manage.SeenInstance, seen manage.S
 	if wanted {
 		i.Notes = append(i.Notes, note)
 	}
-	_, _, lately := meant(its.Instance, seen.Now.Add(-longWaiting))
+	_, _, lately := meant(its.Instance, seen.Now.Add(-longWaiting)) // quiet hours have just ended: the gateway may need a while
 	out = ofRoom(*i, its.Lane, seen.Limits, end)
 	if i.Warning == "copied_credential" {
 		add(finding.Copied, "two programs connect with its credential and push each other out", copied(i.ID))
@@ -140,8 +140,8 @@ func copied(i relay.InstanceID) string {
 	return "stop one of the two, or give the second its own credential with " + quoted(ops.Enroll.Row, "OTHER-NAME") + "; if a stranger has the credential, run " + quoted(ops.Rotate.Row, string(i))
 }
 
-// ofGateway returns the findings about a credential and the dials in its name; it adds the latter to the warnings of
-// st, too.
+// ofGateway returns the findings about a gateway's credential and about the dials in the gateway's name. It adds the
+// findings about dials to the warnings in st, too.
 func ofGateway(st *manage.Status, g manage.SeenGateway, now time.Time) (out finding.List) {
 	out = ofDials(g)
 	for n, i := range st.Instances {
@@ -153,7 +153,7 @@ func ofGateway(st *manage.Status, g manage.SeenGateway, now time.Time) (out find
 	about := "gateway " + string(g.ID)
 	switch {
 	case g.Revoked:
-	case g.LastSeenAt.IsZero() && g.Refused > 0: // which says more
+	case g.LastSeenAt.IsZero() && g.Refused > 0: // the finding about its refused dials says more than that it never connected
 	case g.LastSeenAt.IsZero():
 		out.Add(finding.NeverDialled, about, "it has never connected",
 			"put the lines that enroll printed into the gateway's .env and start the gateway; "+quoted(ops.Rotate.Row, string(g.ID))+" prints new ones")

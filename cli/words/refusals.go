@@ -5,7 +5,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
-// helps says, for a person who was refused, what an operation does; it stands behind the command.
+// helps says, for a person who was refused, what an operation does: the words that follow its command.
 var helps = map[*ops.Row]string{
 	ops.Gateways.Row: "lists them",
 	ops.Enroll.Row:   "makes new ones",
@@ -18,13 +18,13 @@ var helps = map[*ops.Row]string{
 	ops.Explain.Row:  "lists the events that it remembers",
 }
 
-// Help returns the command to type after a refusal, as it stands behind the message; empty: nothing helps.
+// Help returns the command to type after a refusal, in words that follow the message; empty: no command helps.
 func Help(e *manage.Error) string {
 	if len(e.Help) == 0 {
 		return ""
 	}
 	op, ok := ops.Operators(e.Help[0])
-	if !ok { // it is not asked for, but run
+	if !ok { // no operation, but a command that runs a server, such as serve
 		return ": hermes-connector " + e.Help[0] + " starts one"
 	}
 	return ": " + Line(op, e.Help[1:]...) + " " + helps[op]

@@ -20,7 +20,8 @@ type phrase struct {
 	manage.Verdict
 }
 
-// Verdict sets the words of a decision.
+// Verdict sets the words of a decision: what happened (Says), what it waits for (Hint), and the commands that would
+// change that the next time (Change, Also).
 func (Words) Verdict(d *gate.Decision, v manage.Verdict) {
 	if v.Undelivered != "" {
 		d.Says = "the network took an answer, and did not deliver it: " + v.Undelivered
@@ -70,7 +71,7 @@ func (p phrase) accepted() (words, change string) {
 	return "no longer in the buffer of " + to, ""
 }
 
-// wait returns the words for the thing that a message waits for.
+// wait returns the words that say what a message waits for.
 func (p phrase) wait() (words string) {
 	seen := p.Instance.LastSeenAt
 	note, _, wanted := meant(p.Instance, p.Now)
@@ -115,7 +116,7 @@ func gaveUp(why store.DeadReason) string {
 	return "it could not be converted for the gateway"
 }
 
-// refused returns the words about an event that no gateway, or not this one, gets.
+// refused returns the words about an event that no gateway got, or not the gateway in the decision.
 func (p phrase) refused() (words, change string) {
 	d, to := p.d, p.whom()
 	gateway, user, platform := string(d.Instance), string(d.User), string(d.Platform)
@@ -187,7 +188,8 @@ var unsent = map[string]string{
 	"revoked": "the gateway was revoked", "withdrawn": "the gateway withdrew it", "unknown": "nobody knows whether the network took it",
 }
 
-// admit returns the command that lets one more person speak. The list that it gives takes the place of the former one.
+// admit returns the command that lets one more person talk to the gateway in its group chats. The command repeats the
+// people who may already, because its list replaces the former one.
 func (p phrase) admit(person string) string {
 	args := []string{string(p.d.Instance), string(relay.AllowList)}
 	for _, a := range p.Instance.Principal.Allow {
@@ -196,7 +198,8 @@ func (p phrase) admit(person string) string {
 	return Line(ops.SetPrincipal.Row, append(args, "--allow", person)...)
 }
 
-// free returns the command that frees one more chat of being addressed, as admit.
+// free returns the command that delivers all messages of one more chat, addressed to the bot or not. The command
+// repeats the chats whose messages all come already, because its list replaces the former one.
 func (p phrase) free(chat string) string {
 	args := []string{string(p.d.Instance), string(p.d.Platform)}
 	for _, c := range p.Instance.Relevance[p.d.Platform].FreeResponseScopes {

@@ -27,7 +27,7 @@ func (b *Backoff) Next() time.Duration {
 // Reset forgets the failures.
 func (b *Backoff) Reset() { b.Failures = 0 }
 
-// Shortened takes up to half off d, at random.
+// Shortened returns d less up to half of d, at random.
 func Shortened(d time.Duration) time.Duration {
 	if d < 2 {
 		return d
@@ -45,8 +45,8 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Keep calls try until it succeeds, and after each failure calls failed and pauses. It returns false when ctx
-// ended first.
+// Keep calls try until try succeeds. After each failure it calls failed with the error and the length of the pause, and
+// pauses. It returns false when ctx ended first.
 func (b *Backoff) Keep(ctx context.Context, try func() error, failed func(err error, in time.Duration)) bool {
 	for ctx.Err() == nil {
 		err := try()

@@ -25,15 +25,16 @@ type request struct {
 	body             any
 	// again: to send it twice has the same effect as to send it once.
 	again bool
-	// apart: a penalty on it is not one on the chat. Renaming has its own limit, of minutes.
+	// apart: Discord's penalty on this request does not close the chat to others. Renaming has its own limit, of
+	// minutes.
 	apart bool
 }
 
-// anyMessage stands for every message of a chat: edits of all of them share a bucket.
+// anyMessage is the id in a route that stands for every message of a chat: the edits of all of them share a bucket.
 const anyMessage = "1"
 
-// WaitOpen implements platforms.Limited. It waits for the bucket of edits too, so that of a row of edits the
-// last one leaves.
+// WaitOpen implements platforms.Limited. It waits for the bucket of edits too: of a series of edits that wait
+// meanwhile, only the last is sent.
 func (w *writer) WaitOpen(ctx context.Context, chat relay.ChatID) error {
 	if err := w.turns.WaitOpen(ctx, chat); err != nil {
 		return err
@@ -62,8 +63,8 @@ func checkChat(chat relay.ChatID) error {
 	return nil
 }
 
-// Edit implements platforms.Editor. A text over the limit replaces the message by its first part and sends the
-// rest as new messages, unless the text is unfinished; the result names the last.
+// Edit implements platforms.Editor. A text over the limit replaces the message by its first part and sends the rest as
+// new messages, unless the text is unfinished; the result names the last message.
 func (p *Bot) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {
 	if !rest.IsID(string(a.Message)) {
 		return relay.Result{}, errUnknownMessage
@@ -102,7 +103,7 @@ func (p *Bot) Delete(ctx context.Context, a relay.Delete) (relay.Result, error) 
 }
 
 // reactWait is how long a reaction waits for its turn and for its bucket, which lets one pass every quarter of a
-// second. A reaction is cosmetic.
+// second. A reaction that would wait longer is dropped: it is only cosmetic.
 const reactWait = 2 * time.Second
 
 // React implements platforms.Reacter. Removing a reaction that is not there succeeds.
@@ -110,7 +111,7 @@ func (p *Bot) React(ctx context.Context, a relay.React) (relay.Result, error) {
 	if !rest.IsID(string(a.Message)) {
 		return relay.Result{}, errUnknownMessage
 	}
-	if p.absent.Has(a.Message) { // of an interaction nothing stands that could have a reaction
+	if p.absent.Has(a.Message) { // Discord has no message with this id; an interaction, for example, is none
 		return relay.Result{}, errUnknownMessage
 	}
 	emoji := emojiInPath(a.Emoji)
@@ -142,7 +143,8 @@ func (p *Bot) React(ctx context.Context, a relay.React) (relay.Result, error) {
 	return relay.Result{}, explained(err)
 }
 
-// emojiInPath returns an emoji for a path: Unicode, or name:id for a custom one, which may be written <:name:id>.
+// emojiInPath returns emoji as a segment of a path: Unicode, or name:id for a custom one, which may be written
+// <:name:id>. It is empty if emoji cannot be a segment.
 func emojiInPath(emoji string) string {
 	emoji = strings.TrimSpace(emoji)
 	if inner, ok := strings.CutPrefix(emoji, "<"); ok {
@@ -150,7 +152,7 @@ func emojiInPath(emoji string) string {
 		inner = strings.TrimPrefix(inner, "a:")
 		emoji = strings.TrimPrefix(inner, ":")
 	}
-	if emoji == "." || emoji == ".." { // would leave the path
+	if emoji == "." || emoji == ".." { // as a segment it would name another path
 		return ""
 	}
 	return url.PathEscape(emoji)
@@ -171,7 +173,7 @@ func (p *Bot) Reaction(a relay.React) relay.Reaction {
 // every two.
 const typingLasts = 8 * time.Second
 
-// Typing implements platforms.Typer. It leaves at once or not at all.
+// Typing implements platforms.Typer. The request is sent at once or not at all.
 func (p *Bot) Typing(ctx context.Context, a relay.Typing) (relay.Result, error) {
 	t, err := p.turns.AtOnce(ctx, a.Chat)
 	if t == nil {
@@ -215,7 +217,7 @@ func (p *Bot) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Result, 
 	return relay.Result{ChatInfo: &info}, nil
 }
 
-// channel asks for a channel as it is now.
+// channel asks Discord for a channel as it is now, not as Guilds remembers it.
 func (w *writer) channel(ctx context.Context, t *sender.Turn, id relay.ChatID) (guilds.ChannelData, error) {
 	var d guilds.ChannelData
 	err := w.call(ctx, t, request{method: http.MethodGet, endpoint: discordgo.EndpointChannel(string(id)), again: true}, &d)

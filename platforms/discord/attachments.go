@@ -27,8 +27,8 @@ type attachmentData struct {
 	Waveform    string `json:"waveform"`    // of a voice message
 }
 
-// fileRef is the content of relay.Attachment.Ref: the file's URL and, unless it is a sticker, the message that has a
-// fresh URL.
+// fileRef is the content of relay.Attachment.Ref: the file's URL and, if the file is in a message, this message, which
+// has a fresh URL when the first has expired.
 type fileRef struct {
 	Channel guilds.ID `json:"c,omitzero"`
 	Message guilds.ID `json:"m,omitzero"`
@@ -90,7 +90,7 @@ func (m *messageData) quoted() *messageData {
 	return m.Referenced
 }
 
-// filesOf returns m's own files. They are in the message at.
+// filesOf returns m's own files. at names the message that contains them.
 func (n normaliser) filesOf(m *messageData, at fileRef) (out []relay.Attachment) {
 	voice := m.Flags&int64(discordgo.MessageFlagsIsVoiceMessage) != 0
 	for i := range m.Attachments {
@@ -191,7 +191,8 @@ func kindOf(a *attachmentData, voice bool) relay.MessageType {
 	return relay.TypeDocument
 }
 
-// sortOf returns the first half of the media type for a file extension; it knows only the few that show or sound.
+// sortOf returns the first half of the media type for a file extension; empty if it is not one of the usual ones of
+// pictures, videos and sounds.
 func sortOf(ext string) string {
 	switch strings.ToLower(ext) {
 	case ".png", ".jpg", ".jpeg", ".gif", ".webp", ".avif":
@@ -204,13 +205,14 @@ func sortOf(ext string) string {
 	return ""
 }
 
-// readRef returns a reference as fileRef.String made it. ok is false for one that no event of this platform has.
+// readRef returns a reference as fileRef.String made it. ok is false if ref is none.
 func readRef(ref string) (r fileRef, ok bool) {
 	ok = json.Unmarshal([]byte(ref), &r) == nil && (r.URL != "" || r.Message != 0)
 	return r, ok
 }
 
-// expired reports whether the signature of a file's URL has ended by then. One without a signature does not end.
+// expired reports whether the signature of a file's URL is no longer valid at then, or unreadable. A URL without a
+// signature does not expire.
 func expired(file *url.URL, then time.Time) bool {
 	end := file.Query().Get("ex")
 	seconds, err := strconv.ParseInt(end, 16, 64)

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// ackBudget bounds the answer to an interaction: after three seconds Discord has given up on it.
+	// ackBudget bounds the call-back to an interaction: after three seconds Discord gives the interaction up.
 	ackBudget = 2500 * time.Millisecond
-	// ackTry bounds the first of its two attempts, so that there is time for the second.
+	// ackTry bounds the first of the call-back's two attempts, so that there is time for the second.
 	ackTry = 1500 * time.Millisecond
 )
 
@@ -26,8 +26,8 @@ type callback struct {
 }
 
 // acknowledge tells Discord that the interaction arrived: for a command or a form the person then sees that the bot is
-// thinking, for a press nothing. If the connection breaks, it tries once more. An interaction that becomes no event
-// gets its final answer.
+// thinking, for a press nothing. If the first attempt gets no answer, acknowledge tries once more. An interaction that
+// becomes no event gets its final answer.
 func (h *hooks) acknowledge(ctx context.Context, i *interaction) error {
 	ctx, cancel := context.WithTimeout(ctx, ackBudget)
 	defer cancel()
@@ -60,7 +60,7 @@ func callbackTo(i *interaction) callback {
 	return callback{Type: discordgo.InteractionResponseDeferredChannelMessageWithSource}
 }
 
-// whisper returns a final answer that only the person sees.
+// whisper returns a final answer that only the person sees who used the bot.
 func whisper(text string) callback {
 	return callback{discordgo.InteractionResponseChannelMessageWithSource, map[string]any{
 		"content": text, "flags": int(discordgo.MessageFlagsEphemeral),
@@ -79,14 +79,14 @@ const (
 // token. Methods may be called from any goroutine.
 type callbacks struct {
 	mu sync.Mutex // guards the field below
-	by map[string]*ack
+	by map[string]*ack // by the interaction's id
 }
 
 // ack is one call-back.
 type ack struct {
 	over    chan struct{} // closed at the end of the call-back; then the fields below are final
-	at      time.Time
-	refused bool // for good
+	at      time.Time // when the call-back ended
+	refused bool // Discord refused the call-back, so its token stays useless
 }
 
 // fresh reports whether Discord may not know the interaction's web hook yet.
@@ -122,8 +122,8 @@ func (c *callbacks) of(interaction string) *ack {
 	return c.by[interaction]
 }
 
-// wait returns once no call-back of the interaction is under way. refused: Discord did not take the call-back,
-// and so has no web hook for the interaction.
+// wait returns once no call-back of the interaction is under way. refused: Discord refused the call-back, and so has no
+// web hook for the interaction.
 func (c *callbacks) wait(ctx context.Context, interaction string) (refused bool, err error) {
 	a := c.of(interaction)
 	if a == nil {
@@ -137,7 +137,7 @@ func (c *callbacks) wait(ctx context.Context, interaction string) (refused bool,
 	}
 }
 
-// fresh reports whether a 404 to the interaction's token may mean that Discord does not know it yet.
+// fresh reports whether a 404 to the interaction's token may mean that Discord does not know the token yet.
 func (c *callbacks) fresh(interaction string) bool {
 	a := c.of(interaction)
 	return a != nil && a.fresh()

@@ -24,10 +24,10 @@ const (
 	maxMissed    = 500
 	maxMissedAge = 24 * time.Hour
 	maxFetched   = 10 * maxMissed
-	// missedPage is the most Discord hands out at once.
+	// missedPage is the most messages that Discord returns for one request.
 	missedPage = 100
-	// clockSlack is how far messages of different channels may overtake each other, and how wrong this clock may be.
-	// Messages that come twice because of it are recognised by their event ids.
+	// clockSlack is how far messages of different channels may overtake each other, and how wrong this machine's clock
+	// may be. Messages that come twice because of it are recognised by their event ids.
 	clockSlack = time.Minute
 	// maxCatchups is how often an interrupted catch-up is started again.
 	maxCatchups = 20
@@ -35,13 +35,13 @@ const (
 	maxDirect = 1000
 )
 
-// catchup is about the messages missed while there was no session to resume.
+// catchup is when and what to fetch of the messages that were missed while there was no session to resume.
 type catchup struct {
 	due    time.Time // when to try next; zero: no messages are missing
-	tries  int
+	tries  int // since plan
 	direct map[relay.ChatID]struct{} // direct-message channels in which somebody wrote
-	// recent are the newest of the fetched messages, which the new session brings, too. The hub would recognise them,
-	// but each would cost a write.
+	// recent are the newest of the fetched messages, which the new session brings, too. feed skips these: the hub would
+	// recognise them, but each would cost a write.
 	recent map[guilds.ID]bool
 }
 
@@ -107,11 +107,11 @@ func (f *feeder) catchUp(ctx context.Context) {
 type stream struct {
 	chat  relay.ChatID
 	scope relay.ScopeID
-	after guilds.ID
+	after guilds.ID // the next page begins behind this message
 	page  []missedMessage // oldest first
 	ended bool            // nothing is left to fetch
 
-	fetched, count int // so far: all, and those that are not known
+	fetched, count int // how many messages so far: all, and those that the inbox does not know
 }
 
 type missedMessage struct {
@@ -119,13 +119,14 @@ type missedMessage struct {
 	raw json.RawMessage
 }
 
-// missed makes a stream for each chat that matters and has something new.
+// missed makes a stream for each chat that matters and may have new messages. The direct-message chats of catchup
+// matter, and the chats and guilds that the inbox's Directory lists.
 func (f *feeder) missed(ctx context.Context, from guilds.ID) ([]*stream, error) {
 	chats := make(map[relay.ChatID]relay.ScopeID)
 	for chat := range f.catchup.direct {
 		chats[chat] = ""
 	}
-	whole := make(map[relay.ScopeID]bool) // whether all of the guild counts
+	whole := make(map[relay.ScopeID]bool) // for each listed guild: all its channels matter, not only the listed ones
 	if dir, ok := f.in.(platforms.Directory); ok {
 		places, err := dir.Chats(ctx)
 		if err != nil {
@@ -161,8 +162,8 @@ type listed struct {
 	Last json.RawMessage `json:"last_message_id"` // null: there is none
 }
 
-// survey lists the channels and threads of a guild. It adds to chats the threads of known chats, or everything if all
-// of the guild counts, and removes chats without new messages.
+// survey lists the channels and threads of a guild. It adds to chats the threads of known chats, or, if all is true,
+// every channel and thread, and removes chats without new messages.
 func (f *feeder) survey(ctx context.Context, scope relay.ScopeID, all bool, from guilds.ID, chats map[relay.ChatID]relay.ScopeID) error {
 	var channels []listed
 	if err := f.fetch(ctx, discordgo.EndpointGuildChannels(string(scope)), &channels); err != nil {
@@ -189,7 +190,7 @@ func (f *feeder) survey(ctx context.Context, scope relay.ScopeID, all bool, from
 		var last guilds.ID
 		told := json.Unmarshal(c.Last, &last) == nil
 		switch {
-		case told && last <= from: // nothing new; 0: nothing at all
+		case told && last <= from: // nothing new; last is 0 in a channel without messages
 			delete(chats, id)
 		case counts || all:
 			chats[id] = scope
@@ -198,8 +199,8 @@ func (f *feeder) survey(ctx context.Context, scope relay.ScopeID, all bool, from
 	return nil
 }
 
-// nextMissed returns the next batch over all streams, the oldest messages first; it is empty at the end. It remembers
-// messages newer than recent.
+// nextMissed returns the next batch of up to maxBatch events from all streams together, the oldest messages first; the
+// batch is empty at the end. It adds the ids of messages newer than recent to catchup.recent.
 func (f *feeder) nextMissed(ctx context.Context, streams []*stream, recent guilds.ID) (platforms.Batch, error) {
 	var b platforms.Batch
 	for len(b.Events)+len(b.Undecodable) < maxBatch {
@@ -227,7 +228,7 @@ func (f *feeder) nextMissed(ctx context.Context, streams []*stream, recent guild
 	return b, nil
 }
 
-// refill fetches a stream's next page if it has none left.
+// refill fetches a stream's next page if no message of the last page is left.
 func (f *feeder) refill(ctx context.Context, s *stream) error {
 	for len(s.page) == 0 && !s.ended {
 		query := "?limit=" + strconv.Itoa(missedPage) + "&after=" + s.after.String()
@@ -288,8 +289,8 @@ func (f *feeder) unknown(ctx context.Context, chat relay.ChatID, page []missedMe
 	return out, nil
 }
 
-// fetch makes a GET. The refusals 400, 403 and 404 count as an empty answer: the bot may not see the thing, or it is
-// gone.
+// fetch sends a GET request and decodes the answer into out. The refusals 400, 403 and 404 count as an empty answer:
+// the bot may not see the thing, or it is gone.
 func (f *feeder) fetch(ctx context.Context, endpoint string, out any) error {
 	err := f.rest.Do(ctx, http.MethodGet, endpoint, nil, out)
 	if answered(err, http.StatusForbidden, http.StatusNotFound, http.StatusBadRequest) {

@@ -41,7 +41,7 @@ import (
 // Name is the platform's name in the configuration and on the wire.
 const Name relay.PlatformID = "discord"
 
-// keyCommandWait is a setting of a Discord bot, beside the gateway's, mentionsKey, platforms.PreviewsKey and interactionsKey.
+// keyCommandWait is the setting that says how long the registrar waits for the commands of further gateways.
 const keyCommandWait = "command_wait"
 
 // Network is Discord, for the list of networks in the binary.
@@ -100,7 +100,7 @@ type Bot struct {
 	opts     platforms.Settings
 	log      *slog.Logger
 	commands *commands.Registrar
-	reader   *reader // of the feeder's goroutine
+	reader   *reader // only the feeder's goroutine uses it
 	status   *status.Tracker
 	memory   *memory
 	files    *files
@@ -169,7 +169,7 @@ func (p *Bot) ID() relay.Bot { return p.bot }
 
 func (p *Bot) Status() platforms.Status { return p.status.Get() }
 
-// checkID refuses names and mentions.
+// checkID returns an error unless id is a number: names and mentions are no ids.
 func checkID(id string) error {
 	if _, err := strconv.ParseUint(id, 10, 64); err != nil {
 		return errors.New("the ids of Discord are numbers: switch Developer Mode on in its settings, then right-click, Copy ID")
@@ -220,7 +220,7 @@ func tokenID(token relay.Secret) (relay.BotID, bool) {
 		return "", false
 	}
 	id, err := guilds.ParseID(string(raw))
-	if err != nil || id.String() != string(raw) { // no sign
+	if err != nil || id.String() != string(raw) { // not spelled as Discord spells ids
 		return "", false
 	}
 	return relay.BotID(id.String()), true

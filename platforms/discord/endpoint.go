@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// keyPublicKey is the setting with which Discord may call the bot over HTTP.
+	// keyPublicKey is the setting for the key that verifies Discord's HTTP requests; empty: Discord sends none.
 	keyPublicKey = "public_key"
-	// maxEndpointBody is the largest body of such a call, in bytes.
+	// maxEndpointBody is the largest body of such a request, in bytes.
 	maxEndpointBody = 1 << 20
 
 	headerSign = "X-Signature-Ed25519"
@@ -36,7 +36,7 @@ func publicKeyKey() platforms.Key {
 	}
 }
 
-// publicKey reads the key from 64 hex digits; nil if there are none.
+// publicKey reads the key from 64 hex digits; nil if v is empty.
 func publicKey(v string) (ed25519.PublicKey, error) {
 	if v == "" {
 		return nil, nil
@@ -48,7 +48,7 @@ func publicKey(v string) (ed25519.PublicKey, error) {
 	return key, nil
 }
 
-// checkAddress reports why Discord could not call the bot, which has a public key.
+// checkAddress returns why Discord could not send requests to a bot with a public key; nil if it can.
 func checkAddress(o platforms.Options) error {
 	switch {
 	case o.APIBase != "": // the operator's own API server may call any address
@@ -60,7 +60,7 @@ func checkAddress(o platforms.Options) error {
 	return nil
 }
 
-// HookRules implements platforms.Hook. Without a public key nobody can be believed, so there is no route.
+// HookRules implements platforms.Hook. Without a public key no request can be verified, so there is no route.
 func (p *Bot) HookRules() platforms.HookRules {
 	if p.key == nil {
 		return platforms.HookRules{}
@@ -72,8 +72,8 @@ func (p *Bot) HookRules() platforms.HookRules {
 	}
 }
 
-// Receive implements platforms.Hook. The answer is the interaction's call-back, and waits for nothing: Discord waits
-// three seconds, the disk may take longer.
+// Receive implements platforms.Hook. It verifies the request, puts the interaction into the feeder's queue and returns
+// the call-back without waiting for the disk: Discord waits for three seconds, and the disk may take longer.
 func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.HookAnswer {
 	seconds := r.Header.Get(headerTime)
 	if !signed(p.key, r.Header.Get(headerSign), seconds, r.Body) {
@@ -92,15 +92,15 @@ func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.Ho
 		err = i.check()
 	}
 	if err != nil {
-		// Discord does not repeat it, and would not word it differently.
+		// An error status would not help: Discord does not repeat the request, and would send the same one.
 		p.holding.take(item{data: withoutToken(r.Body), err: err})
 		a := inBody(whisper("I do not understand this."))
 		a.Refused = platforms.Unreadable
 		return a
 	}
 	if i.wanted() {
-		// Before the event is handed in, so that its answer waits for the call-back. That is over when relay/webhooks
-		// has written it.
+		// begin comes before the event is handed in, so that an answer to the event waits for the call-back. The
+		// call-back is over when relay/webhooks has written it, and ends ctx.
 		end := p.callbacks.begin(i.ID.String())
 		context.AfterFunc(ctx, func() { end(nil) })
 		if !p.holding.take(item{kind: kindInteraction, data: withoutToken(r.Body), press: i}) {
@@ -112,8 +112,8 @@ func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.Ho
 	return inBody(callbackTo(i))
 }
 
-// signed reports whether sign, in lower-case hex, is the key's signature of a request. Each signature has one spelling
-// only.
+// signed reports whether sign, in lower-case hex, is the key's signature of a request. Upper-case hex is refused, so
+// that each signature has one spelling only.
 func signed(key ed25519.PublicKey, sign, seconds string, body []byte) bool {
 	raw, err := hex.DecodeString(sign)
 	if err != nil || len(raw) != ed25519.SignatureSize || hex.EncodeToString(raw) != sign {

@@ -21,9 +21,10 @@ var (
 	errInvalidForm    = refusal(http.StatusBadRequest, discordgo.ErrCodeInvalidFormBody, "Invalid Form Body")
 )
 
-// refusal makes the error of Discord's answer, worded as its libraries print it.
+// refusal makes the error of Discord's answer, worded as its libraries print it. It leaves out words that a gateway
+// would follow as if they were the connector's (relay.Steers).
 func refusal(status, code int, words string) *relay.ActionError {
-	out := fmt.Sprintf("%d %s", status, http.StatusText(status)) // which gateways read
+	out := fmt.Sprintf("%d %s", status, http.StatusText(status)) // gateways read the status here
 	if code != 0 {
 		out += fmt.Sprintf(" (error code: %d)", code)
 	}

@@ -28,7 +28,9 @@ type feeder struct {
 	catchup catchup
 }
 
-// run hands in events until ctx ends. Discord sends events again that were not accepted by then.
+// run hands in events until ctx ends. In each round it does the first that is due: store an urgent change of the state,
+// catch up, or hand in queued items. At the end it hands in the held events and stores the state; Discord sends events
+// of the socket again that were not accepted by then.
 func (f *feeder) run(ctx context.Context) {
 	if f.memory.read().Gap != 0 { // the last process was interrupted while it caught up
 		f.catchup.plan()
@@ -64,7 +66,8 @@ func (f *feeder) run(ctx context.Context) {
 	f.keepLast(ctx)
 }
 
-// feed hands in one run of items. It returns false when ctx ended before they were taken.
+// feed hands in items, which one call of queue.take returned, and moves the state past them. It returns false when ctx
+// ended before they were accepted.
 func (f *feeder) feed(ctx context.Context, items []item) bool {
 	if begun := items[0].begun; begun != nil {
 		f.begin(*begun)
@@ -89,7 +92,7 @@ func (f *feeder) feed(ctx context.Context, items []item) bool {
 		s.Seen = max(s.Seen, seen)
 	}
 	if len(b.Events)+len(b.Undecodable)+len(b.Roster) == 0 {
-		f.memory.change(false, advance) // nothing to store; it goes with the next batch that is
+		f.memory.change(false, advance) // nothing to hand in: the next write of the state includes this change
 		f.holding.release(items)
 		return true
 	}
@@ -193,7 +196,7 @@ func (f *feeder) quarantine(b *platforms.Batch, raw []byte, err error) {
 // with b. hand returns false if ctx ended first.
 func (f *feeder) hand(ctx context.Context, b platforms.Batch, store bool, advance func(*state), items ...item) bool {
 	retry := gateway.Retries(f.opts)
-	b.Refused = f.refused(slices.Clone(b.Capabilities)) // the clone: those given up are pruned
+	b.Refused = f.refused(slices.Clone(b.Capabilities)) // a clone, because prune changes b's own list
 	return retry.Keep(ctx, func() error {
 		f.holding.prune(&b, items)
 		raw, version, owed := f.memory.draft(advance)
@@ -217,8 +220,8 @@ func (f *feeder) hand(ctx context.Context, b platforms.Batch, store bool, advanc
 	})
 }
 
-// skip moves the state past the queued items that are nothing for the inbox, so that a restart resumes the
-// session it belongs to.
+// skip moves the state past the items at the front of the queue that the inbox does not need, and past the beginning of
+// a session, so that a restart resumes the newest session.
 func (f *feeder) skip() {
 	for {
 		items := f.queue.take(maxQueued)
@@ -226,7 +229,7 @@ func (f *feeder) skip() {
 			switch {
 			case i.begun != nil:
 				f.begin(*i.begun)
-			case i.held != nil: // handHeld's
+			case i.held != nil: // handHeld hands it in
 			case i.kind != "" || i.err != nil:
 				return // Discord must send it again
 			default:
@@ -281,7 +284,7 @@ const (
 // item is one dispatch or HTTP request for the inbox, or several dispatches in a row that the inbox does not need.
 type item struct {
 	seq    int64
-	scope  relay.ScopeID    // of a fetched message: REST does not tell the guild
+	scope  relay.ScopeID    // of a fetched message: REST does not name the guild
 	kind   string           // kindMessage, kindInteraction, or empty
 	data   []byte           // the dispatch's data
 	press  *interaction     // of kindInteraction
@@ -296,7 +299,8 @@ func (i item) idle() bool {
 	return i.kind == "" && i.begun == nil && len(i.roster) == 0 && i.err == nil
 }
 
-// queue holds items between the socket and the feeder. One side puts, one side takes.
+// queue holds items between the socket or the HTTP requests, which put them in, and the feeder, which alone takes them
+// out.
 type queue struct {
 	mu      sync.Mutex // guards the fields below
 	items   []item
@@ -350,7 +354,8 @@ func (q *queue) changedLocked() {
 	q.changed = make(chan struct{})
 }
 
-// look returns how many items wait, and a channel that is closed when that changes.
+// look returns how many items wait, whether the queue is less than half full (relaxed), and a channel that is closed
+// when either changes.
 func (q *queue) look() (n int, relaxed bool, changed <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

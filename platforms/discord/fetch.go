@@ -23,7 +23,8 @@ const (
 	keyCDN = "cdn_base"
 	// maxHops is how many redirects of one file are followed.
 	maxHops = 3
-	// soonExpired: a URL that is handed on must be good for as long as it takes to look at it.
+	// soonExpired is how long a URL must at least remain valid to be handed on: the reader needs time to fetch the
+	// file.
 	soonExpired = 10 * time.Minute
 )
 
@@ -38,7 +39,7 @@ func cdnKey() platforms.Key {
 	}
 }
 
-// whyGone is platforms.MediaError.Why.
+// whyGone is the Why of a platforms.MediaError about a file that is gone.
 const whyGone = "no longer at Discord"
 
 // Errors of a fetch. They contain no URL: whoever has the URL has the file.
@@ -55,7 +56,7 @@ func tooLargeFile() error {
 	return &platforms.MediaError{State: relay.MediaTooLarge, Why: platforms.WhyTooLarge}
 }
 
-// files fetches files from Discord's file servers, and does not show them the token.
+// files fetches files from Discord's file servers, which do not get the bot's token.
 type files struct {
 	cdn  string // keyCDN, without a trailing slash; empty: only Discord's
 	http *http.Client
@@ -164,7 +165,7 @@ func (p *Bot) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser
 	return body, settled(err)
 }
 
-// settled returns err; if the file is not there, the error says that it is gone for good.
+// settled returns err; errNotThere becomes an error that says that the file is gone for good.
 func settled(err error) error {
 	if errors.Is(err, errNotThere) {
 		return goneFile(err)
@@ -172,7 +173,7 @@ func settled(err error) error {
 	return err
 }
 
-// freshURL reads the message of a file for its URL.
+// freshURL reads the message of a file, and returns the file's fresh URL.
 func (p *Bot) freshURL(ctx context.Context, r fileRef) (string, error) {
 	var m messageData
 	err := p.rest.Do(ctx, http.MethodGet, discordgo.EndpointChannelMessage(r.Channel.String(), r.Message.String()), nil, &m)

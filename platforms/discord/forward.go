@@ -106,7 +106,7 @@ func sanitised(payload []byte, token relay.Secret) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// of returns the part of v that may leave; ok is false if there is none.
+// of returns the part of v that may leave, with cut (a token) cut out of its texts; ok is false if there is none.
 func (s *shape) of(v any, cut string) (out any, ok bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -141,7 +141,7 @@ func (s *shape) of(v any, cut string) (out any, ok bool) {
 
 // without returns s without the token.
 func without(s, token string) string {
-	for token != "" && strings.Contains(s, token) { // cutting may make another one
+	for token != "" && strings.Contains(s, token) { // what stood around a token may form another one
 		s = strings.ReplaceAll(s, token, "")
 	}
 	return s

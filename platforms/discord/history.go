@@ -19,7 +19,7 @@ import (
 const historyPage = 50
 
 // History implements platforms.Historian with one request. A thread is a channel of its own. The page begins with the
-// event's own message: if the bot may not read the history, Discord answers with an empty page, not with an error.
+// event's own message, so an empty page means that the bot may not read the history: Discord returns no error for that.
 func (p *Bot) History(ctx context.Context, ev relay.Event, n int) ([]relay.ContextLine, bool, error) {
 	chat := string(ev.Source.ChatID)
 	event, err := guilds.ParseID(string(ev.MessageID))
@@ -34,15 +34,16 @@ func (p *Bot) History(ctx context.Context, ev relay.Event, n int) ([]relay.Conte
 	if len(page) == 0 {
 		return nil, false, nil
 	}
-	began := len(page) < historyPage
+	began := len(page) < historyPage // the page reaches back to the chat's first message
 	page = slices.DeleteFunc(page, func(m messageData) bool { return m.ID >= event })
 	slices.SortFunc(page, func(a, b messageData) int { return cmp.Compare(b.ID, a.ID) }) // newest first
 	lines, whole := normaliser{bot: p.bot, me: p.Me()}.history(page, n)
 	return lines, whole || began, nil
 }
 
-// history returns at most so many lines of people from a page, which has the newest first, back to the bot's own last
-// message; the oldest line comes first. whole: no more such lines exist, or the number is reached.
+// history returns at most that many (most) lines of people from a page, which has the newest first, back to the bot's
+// own last message; the oldest line comes first. whole: the lines reach back to that message, or there are as many as
+// asked for.
 func (n normaliser) history(page []messageData, most int) (lines []relay.ContextLine, whole bool) {
 	defer func() { slices.Reverse(lines) }()
 	for i := range page {
@@ -62,7 +63,7 @@ func (n normaliser) history(page []messageData, most int) (lines []relay.Context
 	return lines, len(lines) >= most
 }
 
-// remark returns the text of m, with a word for each file.
+// remark returns the text of m, followed by a line for each file, each sticker and the poll.
 func remark(m *messageData) string {
 	var words []string
 	if text := strings.TrimSpace(m.text()); text != "" {
@@ -75,7 +76,7 @@ func remark(m *messageData) string {
 	return strings.Join(append(words, describe(m)...), "\n")
 }
 
-// word returns the word for a file in a line.
+// word returns what a line has in place of a file, like "[Photo]".
 func word(a *attachmentData, voice bool) string {
 	switch kindOf(a, voice) {
 	case relay.TypePhoto:

@@ -13,7 +13,7 @@ import (
 
 const (
 	// maxHeld and maxHeldBytes bound the events that came over HTTP and wait for the disk: Discord keeps none of them.
-	// They fit into the feeder's queue beside those of the socket.
+	// Both lie well below the bounds of the feeder's queue, which the events of the socket share.
 	maxHeld      = 1000
 	maxHeldBytes = 6 << 20
 	// holdFor is how long such an event may wait. Its token lasts a little longer, so that the placeholder can be
@@ -27,7 +27,7 @@ const (
 // held is one event from HTTP, from when it is put into the feeder's queue until the feeder is done with it.
 type held struct {
 	item  item
-	until time.Time // from then on it is given up
+	until time.Time // when the event is given up
 	gone  bool      // given up
 	over  bool      // the feeder is done with it
 }
@@ -39,7 +39,7 @@ type holding struct {
 	changed chan struct{} // capacity 1: one wake-up stands for any number of changes
 
 	mu      sync.Mutex // guards the fields below
-	queue   *queue     // the feeder's; nil: no feeder will store what is put there
+	queue   *queue     // the feeder's queue; nil: no feeder runs, and take refuses new items
 	all     []*held    // in the order in which they came
 	bytes   int
 	orphans []*interaction // interactions whose placeholders nobody will replace
@@ -47,15 +47,15 @@ type holding struct {
 
 func newHolding() *holding { return &holding{changed: make(chan struct{}, 1)} }
 
-// open lets items be put into q; nil: no more items.
+// open makes q the queue into which take puts items; nil: from now on take refuses new items.
 func (h *holding) open(q *queue) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.queue = q
 }
 
-// take puts i into the feeder's queue. It returns false if too much waits there, or nobody feeds. An item that is there
-// already counts as taken.
+// take puts i into the feeder's queue. It returns false if too many events or bytes are held, or if no feeder runs. For
+// an interaction that is held already it only returns true.
 func (h *holding) take(i item) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,7 +82,7 @@ func (h *holding) wakeLocked() {
 	}
 }
 
-// release lets go of those of the items that came over HTTP: they are stored, or never will be.
+// release removes those of the items that came over HTTP, because they are stored or never will be.
 func (h *holding) release(items []item) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -102,7 +102,7 @@ func (h *holding) givenUp(i item) bool {
 	return i.held != nil && i.held.gone
 }
 
-// prune removes from b the events of those items that were given up.
+// prune removes from b the events and the capabilities of those interactions among items that were given up.
 func (h *holding) prune(b *platforms.Batch, items []item) {
 	for _, i := range items {
 		if i.press == nil || !h.givenUp(i) {
@@ -139,7 +139,7 @@ func (h *holding) orphan(i *interaction) {
 }
 
 // due gives up the events that may not wait beyond now. It returns the interactions whose placeholders are to be
-// removed, how many events were given up, and when to ask again (zero: never).
+// removed, how many events were given up, and when to call due again (zero: no event waits).
 func (h *holding) due(now time.Time) (orphans []*interaction, givenUp int, next time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -181,14 +181,14 @@ func (p *Bot) tidy(ctx context.Context) {
 	}
 }
 
-// lost says how many interactions could not be stored.
+// lost logs how many interactions could not be stored.
 func (p *Bot) lost(n int) {
 	if n > 0 {
 		p.log.Error("discord interactions not stored while their tokens lasted; they are lost", "interactions", n)
 	}
 }
 
-// takeAway removes the placeholders of interactions, several at once, also during a stop.
+// takeAway removes the placeholders of the orphans, at most maxDiscards at once, even after ctx has ended.
 func (p *Bot) takeAway(ctx context.Context, orphans []*interaction) {
 	var wg sync.WaitGroup
 	defer wg.Wait()

@@ -12,6 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
+// capabilityKind is the kind of the capabilities of Discord: each is the right to answer one interaction.
 const capabilityKind = "discord.interaction_token"
 
 var (
@@ -72,7 +73,7 @@ func readInteraction(data []byte) (*interaction, error) {
 	return &i, nil
 }
 
-// check reports what an interaction lacks.
+// check returns an error that names what the interaction lacks; nil if it is complete.
 func (i *interaction) check() error {
 	switch {
 	case i.ID == 0:
@@ -87,8 +88,8 @@ func (i *interaction) check() error {
 	return nil
 }
 
-// wanted reports whether the interaction becomes an event: not while a command is still being typed, nor in
-// chats the bot is no part of.
+// wanted reports whether the interaction becomes an event. One about a command that is still being typed does not, nor
+// one from a chat of which the bot is no member.
 func (i *interaction) wanted() bool {
 	if i.Context == discordgo.InteractionContextPrivateChannel || i.Place != nil && i.Place.Kind == discordgo.ChannelTypeGroupDM {
 		return false
@@ -135,8 +136,8 @@ func (i *interaction) capability(ev relay.EventID) platforms.Capability {
 	}
 }
 
-// command says "/name arg …". The target of a context-menu command is its argument, or the message
-// replied to.
+// command fills ev with the text "/name arg …", and with the options and files of the command. If it was chosen from a
+// context menu, the person it is about is the argument, or the message it is about is the one that ev replies to.
 func (n normaliser) command(i *interaction, ev *relay.Event) error {
 	var d commandData
 	if err := guilds.Decode(i.Data, &d); err != nil {
@@ -179,7 +180,8 @@ func arguments(words []string, options []optionData) []string {
 	return words
 }
 
-// press turns a press into the answer to a prompt, or into text: the choice, or the pressed button.
+// press fills ev: with the answer to a prompt if the button belongs to one, else with a text, which is the chosen
+// values or the custom id of the pressed button.
 func press(i *interaction, ev *relay.Event) error {
 	var d componentData
 	if err := guilds.Decode(i.Data, &d); err != nil {
@@ -216,7 +218,7 @@ func labelOf(components []componentData, id string) string {
 	return ""
 }
 
-// form says "id=value" for every field of a submitted modal, a line each.
+// form fills ev with a text that has a line "id=value" for each field of a submitted modal, and with the files.
 func form(i *interaction, ev *relay.Event) error {
 	var d formData
 	if err := guilds.Decode(i.Data, &d); err != nil {
@@ -227,6 +229,7 @@ func form(i *interaction, ev *relay.Event) error {
 	return nil
 }
 
+// fields appends the line "id=value" of each field among components, at any depth.
 func fields(lines []string, components []componentData) []string {
 	for _, c := range components {
 		switch {

@@ -19,7 +19,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// errCodeTooLarge is Discord's for a request with a file over the limit, which depends on the server's boosts.
+// errCodeTooLarge is Discord's error code for a request with a file over the limit, which depends on the server's
+// boosts.
 const errCodeTooLarge = 40005
 
 // SendMedia implements platforms.MediaSender. Discord shows a file according to its extension, so everything except a
@@ -36,7 +37,8 @@ func (p *Bot) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, e
 	return ofFile(p.turns.Post(ctx, a.Chat, x))
 }
 
-// forum returns the chat if it is known, or can be looked up soon, to hold posts and no messages.
+// forum returns the chat's channel, and whether it holds posts and no messages; false also if it cannot be looked up
+// soon.
 func (p *Bot) forum(ctx context.Context, chat relay.ChatID) (guilds.Channel, bool) {
 	id, err := guilds.ParseID(string(chat))
 	if err != nil {
@@ -91,7 +93,7 @@ func (w *writer) parcel(a relay.SendMedia) (*parcel, error) {
 	x.voice = a.Kind == "voice" && a.File.Format == relay.FormatOpus && a.File.Duration > 0
 	if strings.TrimSpace(a.Caption) != "" {
 		l, err := w.letter(a.Caption)
-		if err != nil && !errors.Is(err, errEmpty) { // of a caption that shows nothing the file is left
+		if err != nil && !errors.Is(err, errEmpty) { // a caption that shows nothing is left out
 			return nil, err
 		}
 		if err == nil {
@@ -135,7 +137,7 @@ func (x *parcel) sendFile(ctx context.Context, t *sender.Turn) (relay.MessageID,
 			return "", relay.Refused("Request entity too large", err)
 		case x.reply != nil && refusedWith(err, discordgo.ErrCodeCannotReplyWithoutPermissionToReadMessageHistory):
 			x.reply = nil
-		case x.voice && refusedForm(err): // not here, or not by this bot
+		case x.voice && refusedForm(err): // no voice messages here, or none by this bot
 			x.voice = false
 		case x.reply != nil && refusedWith(err, discordgo.ErrCodeInvalidFormBody):
 			x.reply = nil // nobody can reply to the target
@@ -178,7 +180,7 @@ func (x *parcel) sent(with bool) {
 // fileMessage is a message with a file.
 type fileMessage struct {
 	message
-	Content     string     `json:"content,omitempty"` // in the place of the message's: a voice message may have none
+	Content     string     `json:"content,omitempty"` // replaces message.Content: a voice message may have none
 	Attachments []sentFile `json:"attachments"`
 }
 
@@ -225,13 +227,14 @@ func tooLarge(err error) bool {
 	return refusedWith(err, errCodeTooLarge) || answered(err, http.StatusRequestEntityTooLarge)
 }
 
-// refusedForm reports whether Discord refused the request itself, not the bot, the chat, or this moment.
+// refusedForm reports whether Discord refused the content of the request (400), or forbids it (403).
 func refusedForm(err error) bool {
 	return answered(err, http.StatusBadRequest, http.StatusForbidden)
 }
 
-// postFile makes a post of the forum ch with the file, and the caption inside. There is no nonce for a post: after an
-// attempt with an unknown outcome Discord is asked for it. A post begins with no voice message.
+// postFile makes a post of the forum ch with the file, and the caption inside. A post has no nonce: after an attempt
+// with an unknown outcome, create looks for the post. A post cannot begin with a voice message, so the file is an
+// attachment.
 func (p *Bot) postFile(ctx context.Context, x *parcel, ch guilds.Channel) (relay.Result, error) {
 	chat := relay.ChatID(ch.ID.String())
 	t, err := p.turns.Enter(ctx, chat, ratelimit.Message)

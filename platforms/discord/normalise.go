@@ -45,7 +45,8 @@ type author struct {
 func (a author) name() string { return cmp.Or(a.nick, a.user.GlobalName, a.user.Username) }
 
 // written reports whether a person, a bot or a web hook wrote m. It is false for a join, a pin, and the first line of a
-// thread, which repeats a message of its parent. Of answers to interactions only the bot's own matter.
+// thread, which repeats a message of its parent. Of the answers to interactions it is true only for the bot's own. The
+// error says which id m lacks.
 func (n normaliser) written(m *messageData) (bool, error) {
 	said := m.Type == discordgo.MessageTypeDefault || m.Type == discordgo.MessageTypeReply
 	answer := m.Type == discordgo.MessageTypeChatInputCommand || m.Type == discordgo.MessageTypeContextMenuCommand
@@ -60,7 +61,8 @@ func (n normaliser) written(m *messageData) (bool, error) {
 	return said || answer && m.Author != nil && m.Author.ID == n.me, nil
 }
 
-// fromMessage returns the event of m, written at the spot; nil if m is not an event.
+// fromMessage returns the event of m, written at the spot; nil if m becomes no event: in a group of direct messages, or
+// as the copy at the beginning of a thread (echo).
 func (n normaliser) fromMessage(m *messageData, at spot) *relay.Event {
 	if at.channel.Kind == discordgo.ChannelTypeGroupDM || at.echo(m.ID) {
 		return nil
@@ -81,7 +83,7 @@ func (n normaliser) fromMessage(m *messageData, at spot) *relay.Event {
 	if mentioned {
 		text = n.withoutMention(text)
 	}
-	if !ev.Traits.Own { // nobody is given those
+	if !ev.Traits.Own { // no gateway gets the bot's own messages
 		ev.Attachments = n.attachments(m)
 	}
 	ev.Type, ev.Text = content(m, text, ev.Attachments)
@@ -126,13 +128,13 @@ func (n normaliser) event(id guilds.ID, at spot, who author) relay.Event {
 }
 
 // echo reports whether a message only repeats the one with which its thread began; such a message has the thread's id.
-// A post's first message has it as well, but repeats nothing. While the parent is unknown echo returns false: twice is
-// better than never.
+// A post's first message has the thread's id as well, but repeats nothing. While the parent is unknown echo returns
+// false: an event that comes twice is better than one that never comes.
 func (at spot) echo(message guilds.ID) bool {
 	return at.channel.IsThread() && message == at.channel.ID && at.parent.ID != 0 && !at.parent.HoldsPosts()
 }
 
-// name returns the name of the place, worded like the gateway's own adapter.
+// name returns the name of the place, in the form that the gateway's own adapter uses.
 func (at spot) name() string {
 	name := cmp.Or(at.channel.Name, at.channel.ID.String())
 	guild, parent := at.guild.Name, at.parent.Name
@@ -196,7 +198,8 @@ func (m *messageData) text() string {
 	return strings.Join(parts, "\n")
 }
 
-// content returns the main type of m, and its text. If m has neither words nor files, the text is a description.
+// content returns the main type of m, and its text: text with the names of the stickers that are no files, or, if text
+// is blank, a description of the stickers and the poll. If m has neither these nor files, it is noText.
 func content(m *messageData, text string, files []relay.Attachment) (relay.MessageType, string) {
 	kind := relay.TypeText
 	switch {
@@ -217,7 +220,7 @@ func content(m *messageData, text string, files []relay.Attachment) (relay.Messa
 	return kind, strings.Join(lines, "\n")
 }
 
-// unseen names the stickers of m that are no files.
+// unseen returns a line for each sticker of m that is not among its files.
 func unseen(m *messageData) (lines []string) {
 	for _, s := range m.Stickers {
 		if (normaliser{}).stickerFile(s) == "" {
@@ -227,7 +230,7 @@ func unseen(m *messageData) (lines []string) {
 	return lines
 }
 
-// describe names the stickers and the poll of a message without a text.
+// describe returns lines that name the stickers of m, and its poll with the answers.
 func describe(m *messageData) (lines []string) {
 	for _, s := range m.Stickers {
 		lines = append(lines, "[Sticker: "+s.Name+"]")

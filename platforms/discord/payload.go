@@ -26,12 +26,12 @@ type messageData struct {
 	Attachments  []attachmentData        `json:"attachments"`
 	Stickers     []discordgo.StickerItem `json:"sticker_items"`
 	Poll         *discordgo.Poll         `json:"poll"`
-	Reference    *struct {
+	Reference    *struct { // to the message replied to, or forwarded
 		Type      discordgo.MessageReferenceType `json:"type"`
 		MessageID guilds.ID                      `json:"message_id"`
 	} `json:"message_reference"`
 	Referenced *messageData `json:"referenced_message"`
-	Snapshots  []struct {
+	Snapshots  []struct { // the messages forwarded with it
 		Message messageData `json:"message"`
 	} `json:"message_snapshots"`
 	Components []componentData `json:"components"`
@@ -47,6 +47,7 @@ type componentData struct {
 	Components []componentData `json:"components"`
 }
 
+// formData is the data of a submitted modal.
 type formData struct {
 	Components []componentData `json:"components"`
 	Resolved   struct {
@@ -54,10 +55,12 @@ type formData struct {
 	} `json:"resolved"`
 }
 
+// nickData is the part of a member of a guild that is read: their nickname there.
 type nickData struct {
 	Nick string `json:"nick"`
 }
 
+// commandData is the data of a slash command or of a context-menu command.
 type commandData struct {
 	Name     string                           `json:"name"`
 	Type     discordgo.ApplicationCommandType `json:"type"` // 0 and 1: a slash command

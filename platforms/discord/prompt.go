@@ -50,7 +50,7 @@ func (p *Bot) Prompt(ctx context.Context, a relay.Prompt) (relay.Result, error) 
 	return p.turns.Post(ctx, a.Chat, l)
 }
 
-// RespondPrompt implements platforms.PromptResponder, as Respond does.
+// RespondPrompt implements platforms.PromptResponder: it is Respond, with the buttons on the last part.
 func (h *hooks) RespondPrompt(ctx context.Context, c platforms.Capability, a relay.Prompt, first bool) (relay.Result, error) {
 	l, err := h.question(a)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// patience is how long events wait for a look-up that fails. Then they continue without it, because one channel must
-// not hold up all others for ever.
+// patience is how long events wait for a look-up that fails. Then they are handed in without its result, because one
+// channel must not hold up all others for ever.
 const patience = 2 * time.Minute
 
 // reader turns payloads into events. It is for one goroutine.
@@ -27,9 +27,9 @@ func newReader(bot relay.Bot, g *guilds.Guilds) *reader {
 	return &reader{normaliser: normaliser{bot: bot, me: g.Me()}, guilds: g}
 }
 
-// message returns the event of a MESSAGE_CREATE, or of a message in a channel's history in scope; nil if nobody wrote
-// it. An error that wraps guilds.ErrUnknownYet is worth another try; any other error is about the payload and contains
-// nothing of it.
+// message returns the event of a MESSAGE_CREATE, or of a message that was fetched from a channel's history in the guild
+// scope; nil if nobody wrote it. An error that wraps guilds.ErrUnknownYet is worth another try; any other error is
+// about the payload and contains nothing of it.
 func (r *reader) message(ctx context.Context, data []byte, scope relay.ScopeID) (*relay.Event, error) {
 	var m messageData
 	if err := guilds.Decode(data, &m); err != nil {
@@ -41,6 +41,7 @@ func (r *reader) message(ctx context.Context, data []byte, scope relay.ScopeID) 
 	if ok, err := r.written(&m); err != nil || !ok {
 		return nil, err
 	}
+	// hint is the channel as far as the payload describes it; sure: the payload says of which kind it is.
 	hint := guilds.Channel{ID: m.ChannelID, Guild: m.GuildID, Kind: discordgo.ChannelTypeGuildText}
 	sure := m.ChannelType != nil
 	switch {
@@ -49,7 +50,7 @@ func (r *reader) message(ctx context.Context, data []byte, scope relay.ScopeID) 
 	case m.GuildID == 0:
 		hint.Kind = discordgo.ChannelTypeDM
 	}
-	if m.Author.ID == r.me { // nobody is given it: no look-up
+	if m.Author.ID == r.me { // no gateway gets the bot's own messages: no look-up
 		return r.fromMessage(&m, spot{channel: hint}), nil
 	}
 	if sure {
@@ -63,8 +64,8 @@ func (r *reader) message(ctx context.Context, data []byte, scope relay.ScopeID) 
 	return r.fromMessage(&m, at), nil
 }
 
-// interaction returns the event of an interaction, and the capability to answer it; nil if the interaction is for
-// nobody. Errors are those of message.
+// interaction returns the event of an interaction, and the capability to answer it; nil if the interaction becomes no
+// event. Its errors are like those of message.
 func (r *reader) interaction(ctx context.Context, i *interaction) (*relay.Event, *platforms.Capability, error) {
 	if !i.wanted() {
 		return nil, nil, nil
@@ -85,8 +86,9 @@ func (r *reader) interaction(ctx context.Context, i *interaction) (*relay.Event,
 	return r.fromInteraction(i, at)
 }
 
-// spot completes an event's place. If the look-up fails, sure says that hint will do, without names, and sureParent
-// that a thread will do without its parent.
+// spot looks up the channel of an event, the parent of a thread, and the guild. A channel that cannot be looked up is
+// replaced by hint if sure is true, and the parent is left out if sureParent is true. Otherwise spot returns the error,
+// unless waitFor says not to wait any longer.
 func (r *reader) spot(ctx context.Context, hint guilds.Channel, sure, sureParent bool) (spot, error) {
 	ctx, cancel := context.WithTimeout(ctx, guilds.AskWithin)
 	defer cancel()
@@ -118,7 +120,7 @@ func (r *reader) spot(ctx context.Context, hint guilds.Channel, sure, sureParent
 }
 
 // waitFor reports whether a failed look-up for an event in channel id is worth another try. It is not if Discord's
-// answer was no, or if events of that channel have waited for patience.
+// answer was no, or if the events of that channel have waited for longer than patience.
 func (r *reader) waitFor(id guilds.ID, err error) bool {
 	if !errors.Is(err, guilds.ErrUnknownYet) {
 		return false

@@ -22,7 +22,7 @@ type hooks struct {
 	// Set once, by open.
 	bot       relay.BotID
 	log       *slog.Logger
-	memory    *memory // which knows the application
+	memory    *memory // knows the application's id
 	callbacks *callbacks
 	asides    chan aside // capacity maxWhispers
 }
@@ -40,7 +40,7 @@ func (h *hooks) Respond(ctx context.Context, c platforms.Capability, a relay.Sen
 
 // respond posts a letter through c.
 func (h *hooks) respond(ctx context.Context, c platforms.Capability, chat relay.ChatID, l *letter, first bool) (relay.Result, error) {
-	if err := h.answerable(ctx, c); err != nil { // before the chat's turn, which others may have meanwhile
+	if err := h.answerable(ctx, c); err != nil { // before it takes the chat's turn, so that others may write meanwhile
 		return relay.Result{}, err
 	}
 	return h.turns.Post(ctx, chat, &hookLetter{letter: *l, h: h, c: c, first: first})
@@ -52,10 +52,11 @@ type hookLetter struct {
 	h     *hooks
 	c     platforms.Capability
 	first bool // the next part replaces the placeholder
-	begun bool // parts were sent
-	gone  bool // the token has ended in the middle
+	begun bool // a part was sent through the web hook
+	gone  bool // the token expired after that: the rest goes into the chat
 }
 
+// Send implements sender.Text.
 func (a *hookLetter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, error) {
 	if a.gone {
 		return a.letter.Send(ctx, t)
@@ -99,7 +100,7 @@ func (h *hooks) Thinking(ctx context.Context, c platforms.Capability) (bool, err
 	return m.Flags&discordgo.MessageFlagsLoading != 0, nil
 }
 
-// Discard implements platforms.Responder.
+// Discard implements platforms.Responder: it deletes the placeholder.
 func (h *hooks) Discard(ctx context.Context, c platforms.Capability) error {
 	if !c.Placeholder {
 		return nil
@@ -107,12 +108,13 @@ func (h *hooks) Discard(ctx context.Context, c platforms.Capability) error {
 	return h.rework(ctx, c, request{method: http.MethodDelete})
 }
 
-// Settle implements platforms.Responder.
+// Settle implements platforms.Responder: it removes the buttons from the first answer, which after a press is the
+// message with the pressed button.
 func (h *hooks) Settle(ctx context.Context, c platforms.Capability) error {
 	return h.rework(ctx, c, request{method: http.MethodPatch, body: map[string]any{"components": []any{}}})
 }
 
-// rework carries out r on the first answer to an interaction. One that is gone already is success.
+// rework carries out r on the first answer to an interaction. If the answer is gone already, rework succeeds.
 func (h *hooks) rework(ctx context.Context, c platforms.Capability, r request) error {
 	if err := h.answerable(ctx, c); err != nil {
 		return err
@@ -125,7 +127,7 @@ func (h *hooks) rework(ctx context.Context, c platforms.Capability, r request) e
 	return nil
 }
 
-// hook returns the address of the web hook through which a capability is wielded.
+// hook returns the address of the web hook that accepts a capability's token.
 func (h *hooks) hook(c platforms.Capability) string {
 	return discordgo.EndpointWebhookToken(h.memory.application(h.bot), url.PathEscape(c.Token.RevealString()))
 }
@@ -133,7 +135,8 @@ func (h *hooks) hook(c platforms.Capability) string {
 // original returns the address of the first answer to an interaction.
 func (h *hooks) original(c platforms.Capability) string { return h.hook(c) + "/messages/@original" }
 
-// answerable waits for the end of the call-back that makes c's token known to Discord.
+// answerable waits for the end of the call-back that makes c's token known to Discord. If Discord refused that
+// call-back, the error wraps platforms.ErrCapabilityGone.
 func (h *hooks) answerable(ctx context.Context, c platforms.Capability) error {
 	refused, err := h.callbacks.wait(ctx, c.ID)
 	if refused {
@@ -142,9 +145,9 @@ func (h *hooks) answerable(ctx context.Context, c platforms.Capability) error {
 	return err
 }
 
-// wield is call through a web hook. If Discord refuses its token, the error wraps platforms.ErrCapabilityGone, and no
-// further request uses the token. Shortly after the call-back a 404 is tried again: Discord may not know the web hook
-// and its message yet.
+// wield carries out r through the web hook of c. If Discord refuses its token, the error wraps
+// platforms.ErrCapabilityGone, and no further request uses the token. Shortly after the call-back a 404 is tried again:
+// Discord may not know the web hook and its message yet.
 func (h *hooks) wield(ctx context.Context, t *sender.Turn, c platforms.Capability, r request, out any) error {
 	err := h.call(ctx, t, r, out)
 	for answered(err, http.StatusNotFound) && h.callbacks.fresh(c.ID) {
@@ -164,6 +167,7 @@ func (h *hooks) wield(ctx context.Context, t *sender.Turn, c platforms.Capabilit
 	return err
 }
 
+// gone returns the error for a token that Discord no longer accepts. It wraps platforms.ErrCapabilityGone, and err.
 func gone(err error) *relay.ActionError {
 	out := relay.Refused("the interaction has expired", platforms.ErrCapabilityGone)
 	if err != nil {

@@ -11,13 +11,14 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// maxAcks is how many interactions are acknowledged at once. Others wait, as long as their time allows.
+// maxAcks is how many interactions are acknowledged at once. Others wait, for ackBudget at most.
 const maxAcks = 256
 
 // errNoTurn: too many other interactions were being answered for this one to be answered in time.
 var errNoTurn = errors.New("too many at once")
 
-// runner is one Run. It implements gateway.Handler and gateway.Ledger.
+// runner is the state of one Run: it puts the gateway's dispatches into the feeder's queue, and keeps the budget of new
+// sessions. It implements gateway.Handler and gateway.Ledger.
 type runner struct {
 	*Bot
 	queue *queue
@@ -25,8 +26,8 @@ type runner struct {
 	wg    *sync.WaitGroup
 }
 
-// Run implements platforms.Bot. It owns the feeder, the goroutine of placeholders that nobody replaces, those
-// that whisper, the commands' goroutine, one goroutine per interaction being answered, and those of the gateway.
+// Run implements platforms.Bot. It starts the goroutines of the feeder, of tidy, of whispering, of the slash commands,
+// of the gateway's socket, and one for each interaction being answered, and returns when all have ended.
 func (p *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -65,7 +66,8 @@ func (p *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	return err
 }
 
-// recall loads the state, as soon as the store answers. A state that makes no sense is forgotten.
+// recall loads the stored state, and tries again until the store answers. In place of a state that makes no sense it
+// begins with an empty one.
 func (p *Bot) recall(ctx context.Context, in platforms.Inbox) {
 	retry := gateway.Retries(p.opts)
 	retry.Keep(ctx, func() error {
@@ -114,8 +116,8 @@ func (r *runner) Dispatch(ctx context.Context, p gateway.Packet) error {
 	return r.enqueue(i)
 }
 
-// Skipped implements gateway.Handler. It keeps only the beginning of a message: that of an interaction may hold
-// its token, which cannot be cut out of half an object.
+// Skipped implements gateway.Handler. It keeps what came of a message, and nothing of any other dispatch: the beginning
+// of an interaction may contain its token, which cannot be cut out of half an object.
 func (r *runner) Skipped(p gateway.Packet, err error) error {
 	if p.Kind != kindMessage {
 		p.Data = nil
@@ -142,7 +144,7 @@ func (r *runner) ChangeBudget(soon bool, change func(*gateway.Budget)) {
 func (r *runner) answer(ctx context.Context, i *interaction) {
 	end := r.callbacks.begin(i.ID.String())
 	r.wg.Go(func() {
-		// Also while we stop: a person waits for it.
+		// Also while we stop: a person waits for the answer.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ackBudget)
 		defer cancel()
 		err := errNoTurn

@@ -47,8 +47,8 @@ type writer struct {
 	cutting sync.Mutex // held while a long text becomes a letter
 }
 
-// mentions says whom a message may ping. It is part of every message: without it Discord pings everybody the
-// text names.
+// mentions returns whom a message may ping. Every message contains this: without it Discord pings everybody the text
+// names.
 func (w *writer) mentions() *discordgo.MessageAllowedMentions {
 	last := slices.Index(mentionable, discordgo.AllowedMentionType(w.pings))
 	return &discordgo.MessageAllowedMentions{Parse: mentionable[:last+1], RepliedUser: true}
@@ -60,8 +60,8 @@ type message struct {
 	Mentions  *discordgo.MessageAllowedMentions `json:"allowed_mentions"`
 	Reference *discordgo.MessageReference       `json:"message_reference,omitempty"`
 	Buttons   []buttonRow                       `json:"components,omitempty"`
-	Flags     discordgo.MessageFlags            `json:"flags"` // always: an edit that may have previews takes the flag away again
-	// Nonce makes a repeated request harmless: Discord answers it with the message that stands.
+	Flags     discordgo.MessageFlags            `json:"flags"` // sent even if 0: it lets an edit have previews
+	// Nonce makes a repeated request harmless: Discord answers it with the message that it has made already.
 	Nonce        string `json:"nonce,omitempty"`
 	EnforceNonce bool   `json:"enforce_nonce,omitempty"`
 }
@@ -82,7 +82,7 @@ type posted struct {
 }
 
 // Send implements platforms.Bot. It renders and splits the content and sends the parts in order. The first part is the
-// reply, or an ordinary message if its target is gone. A thread is a chat of its own.
+// reply, or an ordinary message if the message replied to is gone. A thread is a chat of its own.
 func (p *Bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 	l, err := p.letter(a.Content)
 	if err != nil {
@@ -96,10 +96,10 @@ func (p *Bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 type letter struct {
 	w     *writer
 	parts []string                    // not sent yet
-	reply *discordgo.MessageReference // of the next one
-	// buttons stand on the last one.
+	reply *discordgo.MessageReference // the message to which the next part replies
+	// buttons are those of the last part.
 	buttons []buttonRow
-	sent    int // how many parts stand
+	sent    int // how many parts were sent
 }
 
 func (w *writer) letter(content string) (*letter, error) {
@@ -113,8 +113,8 @@ func (w *writer) letter(content string) (*letter, error) {
 	return l, nil
 }
 
-// postscript returns a letter that may say nothing. Rendering and cutting take many times a text's size in memory, so
-// they are done to one long text at a time.
+// postscript returns content as a letter, which has no parts if content shows nothing. Rendering and cutting take many
+// times a text's size in memory, so they are done to one long text at a time.
 func (w *writer) postscript(content string) *letter {
 	if len(content) > markdown.Short {
 		w.cutting.Lock()
@@ -123,8 +123,10 @@ func (w *writer) postscript(content string) *letter {
 	return &letter{w: w, parts: dialect.Split(dialect.Render(dialect.Clean(content)), dialect.MaxText)}
 }
 
+// Left implements sender.Text.
 func (l *letter) Left() int { return len(l.parts) }
 
+// Skip implements sender.Text. A part with buttons is never dropped.
 func (l *letter) Skip(err error) bool {
 	if !refusedWith(err, discordgo.ErrCodeCannotSendEmptyMessage) || l.under() != nil {
 		return false
@@ -133,7 +135,7 @@ func (l *letter) Skip(err error) bool {
 	return true
 }
 
-// under returns the buttons of the next part.
+// under returns the buttons of the next part: only the last part has any.
 func (l *letter) under() []buttonRow {
 	if len(l.parts) > 1 {
 		return nil
@@ -175,7 +177,7 @@ const remembers = 2 * time.Minute
 // Remembers implements platforms.Rememberer.
 func (p *Bot) Remembers() time.Duration { return remembers }
 
-// fileAlone stands for the number of a part in the nonce of a file.
+// fileAlone is what the nonce of a file has in place of a part's number.
 const fileAlone = -1
 
 // nonce returns the nonce of a part. It is unique; but under a name from platforms.Once it is the same each time.

@@ -17,14 +17,14 @@ import (
 // state is what a restart needs in order to continue. It is one blob, stored as the cursor of the batch to which it
 // belongs.
 type state struct {
-	Base    string          `json:"base,omitempty"` // the API to which all of this belongs
+	Base    string          `json:"base,omitempty"` // the API from which this state came; empty: Discord's
 	Session gateway.Session `json:"session,omitzero"`
 	// Seen is the newest message dealt with; 0: none yet. Gap, unless 0, is the newest message before an interruption
 	// whose messages have not all been fetched.
 	Seen   guilds.ID      `json:"seen,omitempty"`
 	Gap    guilds.ID      `json:"gap,omitempty"`
 	Budget gateway.Budget `json:"budget,omitzero"`
-	// What READY told, which a resumed session never repeats.
+	// From READY, which a resumed session does not get again: the application's id and the bot's name.
 	Application string `json:"app,omitempty"`
 	Name        string `json:"name,omitempty"`
 	// Commands is the fingerprint of the slash commands as last registered, and CommandsAt the end of Discord's
@@ -38,7 +38,7 @@ type state struct {
 // maxThreads bounds the threads remembered: the blob is written with every batch.
 const maxThreads = 100
 
-// madeThread is a thread the connector made, and the name it gave it last.
+// madeThread is a thread that the connector made, with the name that the connector gave it last.
 type madeThread struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
@@ -83,7 +83,7 @@ type memory struct {
 
 func newMemory() *memory { return &memory{changed: make(chan struct{}, 1)} }
 
-// recall replaces everything by the stored state.
+// recall replaces the state in memory by s, the stored one.
 func (m *memory) recall(s state) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,7 +112,7 @@ func (m *memory) change(urgent bool, f func(*state)) {
 }
 
 // draft returns the blob to store, with f applied, its version for keep, and whether it contains an urgent change that
-// is not stored yet. Before the stored state is read there is no blob, so that it is not overwritten.
+// is not stored yet. Before the stored state is read there is no blob, so that nothing overwrites the stored state.
 func (m *memory) draft(f func(*state)) (raw []byte, version int, owed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,7 +140,7 @@ func (m *memory) wanting() bool {
 }
 
 // unsaved returns the blob if it changed since it was stored, else nil. Before the stored state is read it returns nil,
-// so that it is not overwritten.
+// so that nothing overwrites the stored state.
 func (m *memory) unsaved() []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -150,10 +150,11 @@ func (m *memory) unsaved() []byte {
 	return m.state.encode()
 }
 
-// Application implements commands.Keeper. Until the first READY it returns the bot's id, which nearly always equals it.
+// Application implements commands.Keeper. Until the first READY it returns the bot's id, which nearly always equals the
+// application's.
 func (p *Bot) Application() string { return p.memory.application(p.bot.ID) }
 
-// application returns the application's id of the bot.
+// application returns the id of bot's application; until READY has named it, the bot's own id.
 func (m *memory) application(bot relay.BotID) string {
 	return cmp.Or(m.read().Application, string(bot))
 }
@@ -169,7 +170,7 @@ func (p *Bot) KeepCommands(fingerprint string, notBefore time.Time) {
 
 func (p *Bot) SetCommands(manifest []json.RawMessage) { p.commands.Set(manifest) }
 
-// createdThread reports whether the connector made a thread, and the name it gave it last.
+// createdThread reports whether the connector made a thread, and returns the name that the connector gave it last.
 func (th *threads) createdThread(id string) (name string, ok bool) {
 	for _, t := range th.memory.read().Threads {
 		if t.ID == id {

@@ -44,9 +44,9 @@ type threads struct {
 	guilds *guilds.Guilds
 }
 
-// CreateThread implements platforms.ThreadCreator. In a forum it makes a post, which begins with the seed text;
-// with an anchor that message's thread; else a public one. After an attempt with an unknown outcome it asks
-// Discord for the thread before it makes another.
+// CreateThread implements platforms.ThreadCreator. In a forum it makes a post, which begins with the seed text; with an
+// anchor, the thread of that message; else a public thread. After an attempt with an unknown outcome it asks Discord
+// for the thread before it makes another.
 func (th *threads) CreateThread(ctx context.Context, a relay.ThreadCreate) (relay.Result, error) {
 	name := threadName(a.Name)
 	if name == "" || a.Anchor != "" && !rest.IsID(string(a.Anchor)) {
@@ -109,7 +109,8 @@ func threadName(name string) string {
 	return strings.TrimSpace(string(runes[:min(len(runes), maxThreadName)]))
 }
 
-// create makes one thread and returns its id.
+// create makes one thread with r and returns its id. After an unknown outcome it looks for the thread, and sends r once
+// more only if Discord does not have it.
 func (th *threads) create(ctx context.Context, t *sender.Turn, r request, parent guilds.ChannelData, name string) (id string, err error) {
 	since := time.Now().Add(-clockSkew)
 	for range 2 {
@@ -133,8 +134,8 @@ func (th *threads) create(ctx context.Context, t *sender.Turn, r request, parent
 	return "", err
 }
 
-// findThread looks for a thread of that name which the bot has made since then and does not remember. known is false if
-// Discord did not answer.
+// findThread looks for a thread of parent with that name which the bot has made since the given time, and which is not
+// remembered from an earlier request. known is false if Discord did not answer.
 func (th *threads) findThread(ctx context.Context, t *sender.Turn, parent guilds.ChannelData, name string, since time.Time) (id string, known bool) {
 	var active struct {
 		Threads []struct {

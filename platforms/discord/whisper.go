@@ -25,7 +25,8 @@ type aside struct {
 	words string
 }
 
-// refused returns the platforms.Batch.Refused of a batch with those capabilities, through which presses are answered.
+// refused returns the function platforms.Batch.Refused for a batch with the given capabilities: it queues the words for
+// whispering, which sends them with the press's capability.
 func (h *hooks) refused(all []platforms.Capability) func(relay.EventID, string) {
 	if len(all) == 0 {
 		return nil

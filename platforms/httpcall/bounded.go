@@ -2,11 +2,11 @@ package httpcall
 
 import "io"
 
-// Bounded is a file from a network, whose length may be unknown.
+// Bounded reads a file from a network, whose length may be unknown, and fails if the file is larger than allowed.
 type Bounded struct {
 	io.ReadCloser
 	Left    int64             // bytes that it may still have
-	Larger  error             // what Read returns beyond them
+	Larger  error             // what Read returns if the file has more bytes
 	Private func(error) error // turns an error of Read into one that contains no address and no credential
 	Done    func()            // called by Close, when the reading is over; nil: nothing is called
 }

@@ -30,7 +30,8 @@ func HostOf(address string) string {
 	return u.Host
 }
 
-// Unanswered returns the finding in f, a call that had no result for another reason than the bot's token.
+// Unanswered returns the finding that follows from f, the fault of a call that failed for another reason than the bot's
+// token.
 func (n Asked) Unanswered(f *Fault) finding.Finding {
 	base := ""
 	if n.Own {
@@ -55,7 +56,8 @@ func (n Asked) Unanswered(f *Fault) finding.Finding {
 		"wait: the server tries again by itself; if it lasts, check the network's status page")
 }
 
-// words returns for people why there was no result: the innermost error of a chain says what happened.
+// words returns for people why there was no result. Of a chain of errors, "a: b: c", it returns the innermost one, which
+// says what happened.
 func (f *Fault) words() string {
 	switch {
 	case f.Status != 0:
@@ -66,8 +68,8 @@ func (f *Fault) words() string {
 	return f.Message[strings.LastIndex(": "+f.Message, ": "):]
 }
 
-// atOnce is how many chats are looked at side by side, and maxChats is how many at all: the bot must be able to act in
-// the meantime.
+// atOnce is how many chats are examined at the same time, and maxChats is how many are examined in all: the bot must
+// still be able to act meanwhile.
 const (
 	atOnce   = 8
 	maxChats = 40

@@ -12,8 +12,8 @@ import (
 	"sync"
 )
 
-// Form is a multipart/form-data body: fields, then one file, which is read while it is sent. Its length is known
-// before. The standard library's writer would need all of it in memory, or a goroutine.
+// Form is a multipart/form-data body: fields, then one file, which is read while it is sent. The body's length is known
+// before it is sent. The standard library's writer would need the whole body in memory, or a goroutine.
 type Form struct {
 	Fields []Field // in this order
 	File   FormFile
@@ -35,8 +35,9 @@ type FormFile struct {
 	Size    int64 // in bytes
 }
 
-// Request returns a POST of f. Each of its bodies reads the file anew, in pieces of at most 64 KiB. Client.Do lets
-// nothing read it any more once it has returned, and knows whether the body's last byte was taken.
+// Request returns a POST of f. Each body that the transport gets from the request reads the file from its beginning, in
+// pieces of at most 64 KiB. Once Client.Do has returned, nothing reads the file any more; Client.Do also knows whether
+// the transport read the body's last byte.
 func (f Form) Request(ctx context.Context, url string) (*http.Request, error) {
 	var mark [16]byte
 	_, _ = rand.Read(mark[:]) // never fails
@@ -59,8 +60,8 @@ func (f Form) Request(ctx context.Context, url string) (*http.Request, error) {
 	return up.request(ctx, url, "multipart/form-data; boundary="+boundary)
 }
 
-// Enclosed is a body with a file in base64 between two texts, such as those of a JSON object. Its request is like a
-// Form's.
+// Enclosed is a body with a file in base64 between two texts, such as the two halves of a JSON object. It is read and
+// sent as a Form is.
 type Enclosed struct {
 	Head, Tail string
 	Content    io.ReaderAt
@@ -78,7 +79,7 @@ func (e Enclosed) Request(ctx context.Context, url string) (*http.Request, error
 type encoded struct {
 	from io.Reader
 	raw  [3 << 10]byte
-	text []byte // not read yet
+	text []byte // encoded, and not yet returned by Read
 }
 
 func (e *encoded) Read(to []byte) (int, error) {
@@ -106,7 +107,7 @@ func (u *upload) request(ctx context.Context, url, contentType string) (*http.Re
 	req.Header.Set("Content-Type", contentType)
 	req.ContentLength = u.length()
 	req.Body = u.body()
-	// The transport asks for another one only while nothing was written.
+	// The transport asks for another body only while it has written nothing of the first.
 	req.GetBody = func() (io.ReadCloser, error) { return u.body(), nil }
 	return req, nil
 }
@@ -122,8 +123,8 @@ type upload struct {
 	size       int64 // of what file reads, in bytes
 
 	mu    sync.Mutex // guards the fields below; held while the file is read
-	over  bool       // nothing reads any more
-	whole bool       // the last byte was taken
+	over  bool       // the file must not be read any more
+	whole bool       // the transport has read the body's last byte
 }
 
 func (u *upload) length() int64 { return int64(len(u.head)) + u.size + int64(len(u.tail)) }
@@ -135,7 +136,7 @@ func (u *upload) body() *formBody {
 	return &formBody{upload: u, left: u.length(), from: io.MultiReader(strings.NewReader(u.head), u.file(), strings.NewReader(u.tail))}
 }
 
-// end stops all reading, and reports whether the last byte was taken before.
+// end stops all reading, and reports whether the transport had read the body's last byte before.
 func (u *upload) end() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -147,9 +148,10 @@ func (u *upload) end() bool {
 type formBody struct {
 	*upload
 	from io.Reader
-	left int64 // bytes
+	left int64 // bytes that are not read yet
 }
 
+// formPiece is how many bytes one Read returns at most.
 const formPiece = 64 << 10
 
 // Errors of a body. A file's own errors are not used, because they may name its path.
@@ -162,7 +164,7 @@ func (b *formBody) Read(to []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case b.left == 0: // also when it is over: the transport looks for more behind the last byte
+	case b.left == 0: // also after end: the transport reads once more behind the last byte
 		return 0, io.EOF
 	case b.over:
 		return 0, errFormOver
@@ -170,7 +172,7 @@ func (b *formBody) Read(to []byte) (int, error) {
 	n, err := b.from.Read(to[:min(len(to), formPiece)])
 	b.left -= int64(n)
 	b.whole = b.left == 0
-	if err != nil && !b.whole { // an early end too
+	if err != nil && !b.whole { // io.EOF too: the file is shorter than its Size
 		return n, errFormFile
 	}
 	return n, nil

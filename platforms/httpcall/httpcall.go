@@ -5,7 +5,7 @@
 // Invariants:
 //
 //  1. A Fault says Never only if no server can have acted on the request: its header was not complete, or the last
-//     byte of a Form or an Enclosed had not been taken.
+//     byte of a Form or an Enclosed had not been read by the transport.
 //  2. No Fault holds the token, in any spelling.
 //  3. Nothing is repeated here, and no redirect is followed.
 package httpcall
@@ -33,19 +33,19 @@ import (
 // Timeout bounds one call that is no long poll. A gateway waits 30 s for an action's result, and no longer.
 const Timeout = 30 * time.Second
 
-// Client makes the calls of one bot. Each Client has connections of its own, so that hanging calls do not hold up
-// another one's.
+// Client makes the calls of one bot. Each Client has connections of its own, so that the hanging calls of one bot do not
+// delay those of another.
 type Client struct {
 	// Set once, by New.
 	HTTP      *http.Client
 	token     relay.Secret
 	maxAnswer int64
 
-	ahead atomic.Pointer[clock] // from the network's newest answer; nil: no answer yet
+	ahead atomic.Pointer[clock] // from the network's newest answer with a Date; nil: no such answer yet
 }
 
-// New makes a client for the bot of token, which takes answers of at most maxAnswer bytes. rt, when not nil, carries
-// everything.
+// New makes a client for the bot of token; an answer of more than maxAnswer bytes is a Fault. rt, when not nil, makes
+// the round trips.
 func New(token relay.Secret, rt http.RoundTripper, maxAnswer int64) *Client {
 	if rt == nil {
 		rt = &http.Transport{ // HTTP/1.1: over HTTP/2 all clients of one address would share a connection
@@ -69,7 +69,7 @@ type Answer struct {
 	Status int // of HTTP; 0: nothing came back
 	Header http.Header
 	Body   []byte
-	Sent   Sent // Never: it came before the request was whole, so that nobody can have acted on that
+	Sent   Sent // Never: the answer came before the request was complete, so nobody can have acted on the request
 }
 
 // Do sends req; what names it in a Fault. secrets are texts beside the token that no Fault may contain. With a Fault it
@@ -114,7 +114,7 @@ func (c *Client) Do(req *http.Request, what string, secrets ...string) (Answer, 
 	return a, f
 }
 
-// WithoutURL returns the error of a request without the URL, which may hold a secret.
+// WithoutURL returns the error of a request without the URL, which may contain a secret.
 func WithoutURL(err error) error {
 	if ue, ok := errors.AsType[*url.Error](err); ok {
 		return ue.Err
@@ -122,7 +122,7 @@ func WithoutURL(err error) error {
 	return err
 }
 
-// Scrub removes the token from text, however it is spelled, and secrets.
+// Scrub replaces the token, in every spelling, and secrets in text by relay.Redacted.
 func (c *Client) Scrub(text string, secrets ...string) string {
 	token := c.token.RevealString()
 	escaped := url.QueryEscape(token)
@@ -139,7 +139,8 @@ func (c *Client) Scrub(text string, secrets ...string) string {
 	return text
 }
 
-// Decode is json.Unmarshal for data from a network: its error does not quote the data, unless it wraps one of sayable.
+// Decode is json.Unmarshal for data from a network. Its error does not quote the data, except an error that wraps one of
+// sayable, which is returned unchanged.
 func Decode(raw []byte, out any, sayable ...error) error {
 	err := json.Unmarshal(raw, out)
 	if err == nil || slices.ContainsFunc(sayable, func(s error) bool { return errors.Is(err, s) }) {
@@ -152,7 +153,8 @@ func Decode(raw []byte, out any, sayable ...error) error {
 	return errors.New("not the JSON expected")
 }
 
-// Seconds reads a number of seconds with or without a fraction. More than a day is a day.
+// Seconds reads a number of seconds with or without a fraction, and returns at most a day. It returns false if s is no
+// number, or a negative one.
 func Seconds(s string) (time.Duration, bool) {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil || math.IsNaN(f) || f < 0 {
@@ -170,13 +172,13 @@ const (
 	Refused             // the network answered that it did not carry the call out
 )
 
-// Whom is the part of the bot that has to leave the network alone.
+// Whom says which of the bot's requests have to pause after the network refused one.
 type Whom int
 
 const (
 	Unsaid Whom = iota // the network does not say
-	Chat               // the chat, or one kind of action in it
-	Bot                // the whole bot
+	Chat               // those to the chat, or those of one kind in it
+	Bot                // all
 )
 
 // NoAnswer is the message of a Fault when something else than the network's API answered: whatever its status, it is no
@@ -185,15 +187,15 @@ const NoAnswer = "no answer of the API"
 
 // Fault is why a call had no result. It never contains the token.
 type Fault struct {
-	What    string // was called; it holds no secret
+	What    string // the name of what was called; it contains no secret
 	Status  int    // of HTTP, or the network's equivalent; 0: there was no answer
 	Code    int    // the network's own number for the fault; 0: none
 	Message string // the network's words, or ours
 	// RetryAfter is how long the network asked us to wait; 0: it did not.
 	RetryAfter time.Duration
-	Whom       Whom // the network asked that for
+	Whom       Whom // which requests the network asked to wait
 	Sent       Sent
-	Block      Block // what kept the call from the network, if known
+	Block      Block // what was in the way of the call, if known
 	Detail     any   // further details of the network, in a type of its client
 	Cause      error // the context's error if that ended the call, or the reason why the network was not reached
 }
@@ -211,7 +213,7 @@ func (f *Fault) Error() string {
 // Unwrap returns the Cause.
 func (f *Fault) Unwrap() error { return f.Cause }
 
-// Limited reports whether the network refused the call because it wants to be left alone.
+// Limited reports whether the network refused the call because the bot made too many.
 func (f *Fault) Limited() bool { return f.Refused(http.StatusTooManyRequests) }
 
 // Refused reports whether the network refused the call with that status.

@@ -35,7 +35,7 @@ func Unstored() platforms.HookAnswer {
 // Stale checks a signed time, in seconds since 1970. If it is too far from now, or is not made of digits only, ok is
 // false and a is the answer.
 func Stale(seconds string, now time.Time) (at time.Time, a platforms.HookAnswer, ok bool) {
-	n, err := strconv.ParseUint(seconds, 10, 40) // it takes no sign
+	n, err := strconv.ParseUint(seconds, 10, 40) // unlike ParseInt it accepts no sign
 	if err != nil {
 		return at, Unauthorized(platforms.BadSignature), false
 	}

@@ -7,8 +7,8 @@
 //
 //  1. Take returns nil only after the batch is on disk or deliberately dropped.
 //  2. Batches are handed in in the order in which Take was called, one at a time.
-//  3. Events that were taken but are late are still handed in: when the network repeats them, they meet their seen
-//     mark.
+//  3. Events for which Take returned ErrLate may still be handed in and stored. If the network repeats them, the Inbox
+//     recognises them and stores nothing twice.
 package inbox
 
 import (
@@ -26,33 +26,33 @@ import (
 const (
 	// maxWaiting is how many requests may wait to be handed in. Further ones are told to come again.
 	maxWaiting = 1000
-	// maxBytes is how many bytes they may hold together, unless a single one is larger.
+	// maxBytes is how many bytes of events all waiting requests may have together; a single request may have more.
 	maxBytes = 8 << 20
-	// maxTogether is how many of them go into one commit.
+	// maxTogether is how many requests go into one commit.
 	maxTogether = 64
 )
 
 var (
 	// ErrBusy: too many requests wait.
 	ErrBusy = errors.New("too many requests wait to be stored")
-	// ErrLate: the events were not on disk in time. They may still get there.
+	// ErrLate: the events were not on disk in time. They may still be stored.
 	ErrLate = errors.New("not on disk in time")
 	// ErrEnded: the bot no longer runs.
 	ErrEnded = errors.New("the bot runs no more")
 )
 
-// Feed hands in what requests brought. Its methods may be called from any goroutine, Run once.
+// Feed hands in the events that requests brought. Its methods may be called from any goroutine, Run once.
 type Feed struct {
 	queue chan *piece
-	bytes atomic.Int64  // that wait in queue, or are being stored
+	bytes atomic.Int64  // of the events that wait in queue or are being stored
 	ended chan struct{} // closed when Run has returned
 }
 
 // piece holds the events of one request.
 type piece struct {
 	batch platforms.Batch
-	until time.Time  // when nobody waits for it any more
-	asks  bool       // whether its events are known
+	until time.Time  // when its request no longer waits
+	asks  bool       // its caller wants to know whether its events were stored before
 	known bool       // all of its events were stored before; read after done
 	done  chan error // capacity 1
 }
@@ -112,7 +112,7 @@ func (p *piece) size() (n int64) {
 	return n
 }
 
-// Run hands in events until ctx ends. It calls said with nil after a success, and with the error after a failure.
+// Run hands in events until ctx ends. It calls said with the result of each Accept: nil, or the error.
 func (f *Feed) Run(ctx context.Context, in platforms.Inbox, said func(error)) {
 	defer close(f.ended)
 	for {
@@ -125,7 +125,7 @@ func (f *Feed) Run(ctx context.Context, in platforms.Inbox, said func(error)) {
 	}
 }
 
-// gather adds the other waiting pieces to p.
+// gather returns p and the other waiting pieces, at most maxTogether in all.
 func (f *Feed) gather(p *piece) []*piece {
 	all := []*piece{p}
 	for len(all) < maxTogether {
@@ -139,7 +139,8 @@ func (f *Feed) gather(p *piece) []*piece {
 	return all
 }
 
-// handIn stores all in one transaction. It tries again while somebody waits for one of them.
+// handIn stores all pieces in one transaction. After a failure it tries again while some request still waits for its
+// piece. Then it gives every request the result.
 func (f *Feed) handIn(ctx context.Context, in platforms.Inbox, all []*piece, said func(error)) {
 	wait := backoff.Backoff{First: 100 * time.Millisecond, Max: 2 * time.Second}
 	var last time.Time
@@ -179,7 +180,7 @@ func (f *Feed) handIn(ctx context.Context, in platforms.Inbox, all []*piece, sai
 	}
 }
 
-// bringer returns the batch that brought the event.
+// bringer returns the batch in which the event came; an empty one if it came in none.
 func bringer(all []*piece, ev relay.EventID) (b platforms.Batch) {
 	for _, p := range all {
 		if slices.ContainsFunc(p.batch.Events, func(e relay.Event) bool { return e.ID == ev }) {
@@ -189,8 +190,8 @@ func bringer(all []*piece, ev relay.EventID) (b platforms.Batch) {
 	return b
 }
 
-// mark notes which of the requests that ask are known, before any of them is stored. A repetition of an event comes
-// through the same feed, so only one request is told that it was the first.
+// mark sets known in each piece that asks, before any piece is stored. Repetitions of an event come through the same
+// feed, so that only one of their requests learns that it was the first.
 func mark(ctx context.Context, in platforms.Inbox, all []*piece) {
 	d, ok := in.(platforms.Directory)
 	if !ok {

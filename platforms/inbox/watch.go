@@ -17,8 +17,8 @@ import (
 // Watch asks a network from time to time whether it still accepts a bot's credential. A network that only calls the bot
 // does not report that.
 type Watch struct {
-	// First is the pause after the first failed look, one second unless it is set before Run; Every is the pause after
-	// a successful one, ten minutes.
+	// First is the pause after the first failed look, and Every the pause after a successful one. NewWatch sets one second
+	// and ten minutes; others must be set before Run.
 	First, Every time.Duration
 
 	status  *status.Tracker
@@ -42,8 +42,8 @@ func (w *Watch) Doubt() {
 	}
 }
 
-// Run runs the functions beside, and looks from time to time. It returns ErrBadCredentials, or nil when ctx ended,
-// after all of them have returned.
+// Run asks the network from time to time, and runs the given functions meanwhile. It returns ErrBadCredentials when the
+// network refuses the credential, or nil when ctx ended, in both cases after all functions have returned.
 func (w *Watch) Run(ctx context.Context, beside ...func(context.Context)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup

@@ -55,7 +55,7 @@ func (b *bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 	return b.do(ctx, Act{Op: relay.OpSend, Chat: a.Chat, Thread: a.Meta.ThreadID, ReplyTo: a.ReplyTo, Text: a.Content}, more{})
 }
 
-// Edit replaces the text of a message of the bot's. Text beyond the face's length goes out as further messages.
+// Edit replaces the text of a message of the bot's. Text beyond the face's length is sent as further messages.
 func (b *bot) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {
 	return b.do(ctx, Act{Op: relay.OpEdit, Chat: a.Chat, Thread: a.Meta.ThreadID, Message: a.Message, Text: a.Content}, more{})
 }
@@ -83,7 +83,7 @@ func (b *bot) Delete(ctx context.Context, a relay.Delete) (relay.Result, error) 
 	return b.do(ctx, Act{Op: relay.OpDelete, Chat: a.Chat, Message: a.Message}, more{})
 }
 
-// ChatInfo tells a chat's name and type.
+// ChatInfo returns a chat's name and type.
 func (b *bot) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Result, error) {
 	res, err := b.do(ctx, Act{Op: relay.OpGetChatInfo, Chat: a.Chat}, more{})
 	if err != nil {
@@ -125,7 +125,7 @@ func (b *bot) unprompt(ctx context.Context, chat relay.ChatID, message relay.Mes
 	return err
 }
 
-// SendMedia posts a file. A caption beyond the face's length goes out as further messages.
+// SendMedia posts a file. A caption beyond the face's length is sent as further messages.
 func (b *bot) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
 	switch {
 	case a.File.Content == nil:
@@ -199,7 +199,7 @@ func (b *bot) do(ctx context.Context, a Act, with more) (relay.Result, error) {
 // prompt's question. n.mu must be held.
 func (n *network) actLocked(a Act, with more) (res relay.Result) {
 	parts := split(a.Text, n.face.maxLength)
-	special := 0
+	special := 0 // the part that keeps a's operation, file and buttons; the others are plain messages
 	if a.Op == relay.OpPrompt {
 		special = len(parts) - 1
 	}

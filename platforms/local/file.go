@@ -44,7 +44,7 @@ const (
 	sentFolder  = "sent"  // the files that the bot posts
 )
 
-// wantsDir refuses a bot that nobody could talk to.
+// wantsDir refuses a bot without a folder: nobody could talk to it.
 func wantsDir(v string) error {
 	if v == "" {
 		return errors.New("is empty: without a folder nobody can say anything to the bot")
@@ -93,9 +93,11 @@ var LoopbackNetwork = platforms.Network{
 	},
 }
 
-// follow makes f drive the bot, which is not running yet.
+// follow lets f drive the bot. It must be called before Run.
 func (p *Loopback) follow(f *follower) {
 	p.file, p.net.face.messages = f, maxTexts
+	// This is called before each action: it saves the file that the bot is about to post, under the id that the message
+	// will get.
 	p.net.face.fails = func(a *Act, content []byte) error {
 		if a.Op != relay.OpSendMedia {
 			return nil
@@ -117,7 +119,7 @@ func (p *Loopback) follow(f *follower) {
 // the last accepted line.
 type follower struct{ dir string }
 
-// run follows the file until ctx ends. While it cannot, it says so in b; it logs a fault when it begins.
+// run follows the file until ctx ends. While it cannot read the file, b says why; the log gets a fault when it begins.
 func (f *follower) run(ctx context.Context, n *Network, in platforms.Inbox, b *status.Tracker, log *slog.Logger) {
 	offset, known, trouble := int64(0), false, ""
 	for ctx.Err() == nil {
@@ -146,12 +148,12 @@ func (f *follower) run(ctx context.Context, n *Network, in platforms.Inbox, b *s
 	}
 }
 
-// blocked says what keeps the bot from its folder; empty: nothing.
+// blocked returns the words for err, which keeps the bot from reading its folder; empty if err is nil.
 func (f *follower) blocked(err error) string {
 	if err == nil {
 		return ""
 	}
-	if e, ok := errors.AsType[*fs.PathError](err); ok { // the folder is said already
+	if e, ok := errors.AsType[*fs.PathError](err); ok { // the words below name the folder
 		err = e.Err
 	}
 	return fmt.Sprintf("what is said in %s cannot be read: %v", f.dir, err)
@@ -230,7 +232,7 @@ func (n *Network) line(line string, offset int64) (accepted <-chan struct{}) {
 	return n.enqueueLocked(b, "").accepted
 }
 
-// parseLine reads PERSON[@CHAT[#THREAD]] TEXT.
+// parseLine reads PERSON[@CHAT[#THREAD]] TEXT, where files or a press may stand in TEXT.
 func parseLine(line string) (Message, error) {
 	if len(line) > maxLine {
 		return Message{}, fmt.Errorf("line has more than %d bytes", maxLine)
@@ -272,7 +274,7 @@ func (f *follower) append(acts []Act) error {
 	return errors.Join(err, file.Close())
 }
 
-// managers reads the file; one that is not there names nobody.
+// managers reads managersFile; a missing file names nobody.
 func (f *follower) managers() ([]manager, error) {
 	text, err := os.ReadFile(filepath.Join(f.dir, managersFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -354,7 +356,7 @@ func parseFiles(text string) (files []File, rest string, err error) {
 	}
 }
 
-// parsePress reads press:MESSAGE:PROMPT:OPTION.
+// parsePress reads press:MESSAGE:PROMPT:OPTION; nil if text is no press.
 func parsePress(text string) (*Press, error) {
 	rest, is := strings.CutPrefix(text, "press:")
 	if !is {

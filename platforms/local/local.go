@@ -1,13 +1,13 @@
 // Package local is a chat network in memory, with two faces.
 //
 // Loopback is for tests, for `hermes-connector demo` and, driven by lines in a file (see LoopbackNetwork), for trying
-// things out from a shell. A Network has its people and chats. A chat's id tells its kind: "@ann" is Ann's direct
+// things out from a shell. A Network has its people and chats. A chat's id shows its kind: "@ann" is Ann's direct
 // messages with the bot, "garden" a shared chat, "park/garden" one inside the scope "park". Among managers, "park/" is
 // the whole scope. A restart of the process forgets everything except how far the file was read.
 //
 // Web is for one person: whoever is logged in at this program's own pages. Each gateway has a room for that person and
 // the bot. It shows that a gateway works before there is any bot. The chat's id and the person's id in it both equal
-// the name of the gateway's instance, so that the id of the chat tells for whom a message is. The pages bind that id to
+// the name of the gateway's instance, so that the id of the chat shows for whom a message is. The pages bind that id to
 // that instance.
 //
 // Invariants, beside those of package platforms:
@@ -17,8 +17,8 @@
 //  2. An action of a bot is recorded in the network before its method returns.
 //  3. Messages in a web room are on no disk, except as the Inbox stores them. A restart empties the rooms, and no id
 //     comes back with another meaning.
-//  4. Each web room has limits for its messages and for its files: the oldest go first. Messages in one room take
-//     nothing from another.
+//  4. Each web room has limits for its messages and for its files: the oldest are deleted first. Messages in one room
+//     take nothing from another.
 package local
 
 import (
@@ -56,7 +56,7 @@ type face struct {
 	whole    bool
 	isChat   func(relay.ChatID) bool
 	chatInfo func(relay.ChatID) relay.ChatInfo
-	revoked  func() bool
+	revoked  func() bool // reports whether the network rejects the bot
 	// fails is called before an action is carried out. If it returns an error that says not sent, the action is not
 	// carried out.
 	fails func(*Act, []byte) error
@@ -182,11 +182,12 @@ func (b *bot) Descriptor() relay.Descriptor {
 // Status returns the state of the connection.
 func (b *bot) Status() platforms.Status { return b.status.Get() }
 
-// Run hands in messages until ctx ends or the network revokes the bot.
+// Run hands in messages until ctx ends or the network revokes the bot. A message that is not accepted is handed in
+// again, with growing pauses.
 func (b *bot) Run(ctx context.Context, in platforms.Inbox) error {
 	n := b.net
 	pause := backoff.Backoff{First: firstRetry, Max: lastRetry}
-	for drops := -1; ; {
+	for drops := -1; ; { // how many connections were dropped when the bot last connected; -1: it has not connected yet
 		n.mu.Lock()
 		changed := n.changed // taken before looking, so a change while looking is not missed
 		dropped, revoked := drops != n.drops, n.face.revoked != nil && n.face.revoked()
@@ -208,7 +209,7 @@ func (b *bot) Run(ctx context.Context, in platforms.Inbox) error {
 		case next != nil:
 			b.status.EventReceived()
 			if err := in.Accept(ctx, *next); err == nil {
-				b.stuck("") // before the sender is told, who may look at the status
+				b.stuck("") // before the sender learns that it was accepted, and looks at the status
 				n.accepted()
 				pause.Reset()
 			} else if ctx.Err() == nil { // a message that arrives now does not shorten the pause

@@ -64,7 +64,7 @@ func (p *Loopback) Run(ctx context.Context, in platforms.Inbox) error {
 	defer wg.Wait()
 	defer cancel()
 	if p.file != nil {
-		p.status.SetStuck(p.file.blocked(p.file.make())) // before anybody takes it for connected
+		p.status.SetStuck(p.file.blocked(p.file.make())) // before the status can be Connected
 		wg.Go(func() { p.file.run(ctx, p.net, in, p.status, p.log) })
 	}
 	return p.bot.Run(ctx, in)
@@ -72,7 +72,7 @@ func (p *Loopback) Run(ctx context.Context, in platforms.Inbox) error {
 
 // Unprompt takes the buttons off a message. It succeeds if there are none.
 func (p *Loopback) Unprompt(ctx context.Context, chat relay.ChatID, message relay.MessageID) error {
-	if p.file != nil { // which may have posted it before its restart
+	if p.file != nil { // the bot may have posted the message before a restart
 		return p.unprompt(ctx, chat, message)
 	}
 	return p.bot.Unprompt(ctx, chat, message)

@@ -53,8 +53,8 @@ type Network struct {
 	members    map[relay.ChatID]map[relay.UserID]bool
 	managers   []manager
 	acts       []Act
-	failing    []error
-	fetchFails []error // for fetches of files
+	failing    []error // for the next actions
+	fetchFails []error // for the next fetches of files
 	rejected   bool    // the network rejects the bot
 }
 

@@ -11,7 +11,7 @@ import (
 const (
 	maxQuote = 120 // code points of a quotation
 	overhead = 256 // bytes that a message counts beside its texts
-	// typingFor is how long a bot counts as typing after it last said so.
+	// typingFor is how long a bot counts as typing after its last typing notice.
 	typingFor = 6 * time.Second
 )
 
@@ -22,21 +22,22 @@ type Posted struct {
 	Mine    bool   // the person's
 	Waiting bool   // the person's, and not on disk yet
 	Text    string // CommonMark of the bot's, plain of the person's
-	Quote   string // how the message begins that this one answers
+	Quote   string // the beginning of the message that this one answers
 	Files   []RoomFile
 	Edited  bool
 	// Reactions are the bot's, oldest first.
 	Reactions []string
-	// Options are buttons, and Prompt the id of the question. Chosen is the label of the one that was pressed.
+	// Options are buttons, and Prompt the id of the question. Chosen is the label of the button that was pressed.
 	Options []relay.PromptOption
 	Prompt  string
 	Chosen  string
 	Notice  string // why a press did nothing
 	Gone    bool   // the bot deleted it; only the id is left
 
-	version uint64 // of the room when it last changed
+	version uint64 // of the room, when this message last changed
 }
 
+// size returns how many bytes m counts against its room's limit.
 func (m *Posted) size() int {
 	n := overhead + len(m.Text) + len(m.Quote)
 	for _, o := range m.Options {
@@ -61,11 +62,11 @@ type kept struct {
 
 // room is one chat.
 type room struct {
-	messages []*Posted // oldest first
-	standing map[relay.MessageID]*Posted
-	bytes    int
-	version  uint64 // grows with every change
-	typing   time.Time
+	messages []*Posted                   // oldest first
+	standing map[relay.MessageID]*Posted // messages by id, without deleted ones
+	bytes    int                         // of all messages, as size counts them
+	version  uint64                      // grows with every change
+	typing   time.Time                   // when the bot last said that it types
 
 	files     []string // the ids of the files that are kept, oldest first
 	fileBytes int
@@ -98,7 +99,7 @@ func (n *network) touchLocked(in *room, m *Posted) {
 	n.wakeLocked()
 }
 
-// postLocked puts m, which has its id, behind all messages of a chat, and forgets the oldest ones if the room exceeds
+// postLocked puts m, whose ID is set, behind all messages of a chat, and forgets the oldest ones if the room exceeds
 // its limits. n.mu must be held.
 func (n *network) postLocked(chat relay.ChatID, m *Posted) {
 	in := n.roomLocked(chat)

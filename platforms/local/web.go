@@ -34,7 +34,8 @@ const (
 	maxWaiting = 100
 )
 
-// WebNetwork describes this network to the program. It cannot stand in [[bots]]: [web] has one bot of it.
+// WebNetwork describes this network to the program. It cannot be configured in [[bots]]: the section [web] makes its
+// only bot.
 var WebNetwork = platforms.Network{
 	Name: WebID, Label: "Web", Unscoped: true, Own: true,
 	CheckID: relay.CheckName,
@@ -197,7 +198,8 @@ func (p *pending) wait(ctx context.Context) error {
 	}
 }
 
-// Press presses a button of a message. It waits as Say does. It returns ErrGone if there is no such button.
+// Press presses a button of a message, and waits until the Inbox has accepted the press, or ctx ends. It returns
+// ErrGone if there is no such button.
 func (r *Rooms) Press(ctx context.Context, chat relay.ChatID, message relay.MessageID, option string) error {
 	p, err := r.press(chat, message, option)
 	if err != nil {
@@ -241,8 +243,8 @@ func (m *Posted) label(option string) (string, bool) {
 type View struct {
 	// Mark names the moment, for a later View. It has letters, digits and a point.
 	Mark string
-	// Messages are those that changed since, oldest first, also deleted ones; in a whole view they are the present
-	// ones.
+	// Messages are those that changed since the moment asked for, oldest first, also deleted ones; in a whole view they
+	// are all that are not deleted.
 	Messages []Posted
 	Whole    bool      // the moment asked for is not known: these are all
 	Typing   bool      // the bot is at work

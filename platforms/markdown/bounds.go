@@ -13,19 +13,20 @@ const (
 	// MaxNesting is how deep lists and quotations may nest in one line. People stop at five; beyond this the parser
 	// takes quadratic time.
 	MaxNesting = 100
-	// MaxMarkup bounds the lines, marks and cells that are parsed at once; each of them takes up to 800 bytes. A dense
-	// text of 40 KB stays below it. A table's rows get as many cells as its head, so that a few KB could mean millions.
+	// MaxMarkup bounds the lines, marks and cells that are parsed at once; each takes up to 800 bytes of memory. A
+	// dense text of 40 KB stays below this bound. Every row of a table gets as many cells as its head, so that a few KB
+	// of text could mean millions of cells.
 	MaxMarkup = 4 << 10
 )
 
-// Bounds say how much of a text is parsed at once. 0 is MaxSource and MaxMarkup.
+// Bounds say how much of a text is parsed at once. A field that is 0 stands for MaxSource or MaxMarkup.
 type Bounds struct {
 	Source int // bytes
 	Markup int // lines, marks and cells
 }
 
-// reach returns the end of the longest piece of src, in whole lines from start on, that is within b; start if the first
-// line is too much.
+// reach returns the end of the longest stretch of whole lines of src, from start on, that is within b; start itself if
+// the first line alone exceeds b.
 func (b Bounds) reach(src []byte, start int) int {
 	var w weigher
 	end := start
@@ -43,10 +44,11 @@ func (b Bounds) reach(src []byte, start int) int {
 
 // weigher adds up the lines, marks and cells that the parser may find, line by line, and misses few.
 type weigher struct {
-	weight int
-	width  int // of the table that the next line may be a row of
+	weight int // lines, marks and cells so far
+	width  int // of each row in cells, if the lines before may have begun a table; else 0
 }
 
+// add adds line to the weight: itself, its markers, its marks and its cells.
 func (w *weigher) add(line []byte) {
 	w.weight += 1 + markers(line)
 	pipes := 0
@@ -67,7 +69,7 @@ func (w *weigher) add(line []byte) {
 	}
 }
 
-// markers counts the container markers with which line may begin.
+// markers counts the characters at the beginning of line that may be markers of quotations and list items.
 func markers(line []byte) int {
 	n := 0
 	for _, c := range line {

@@ -16,11 +16,11 @@ type piece struct {
 	raw        bool // it is not parsed: its text is one block
 	blank      bool // a blank line stands before it
 	goesOn     bool // its first block is the rest of a list that the piece before began
-	number     int  // of that rest's first item; 0: the rest has no numbers
+	number     int  // if goesOn: of the first item in that rest; 0 in a list without numbers
 }
 
 // cutter cuts a text into pieces within bounds. Later text does not change a block that has ended. So the cutter parses
-// as much as the bounds allow, and cuts where the last block or item of that begins, because only this one may
+// as much as the bounds allow, and cuts before the last block or list item that it found, because only that one may
 // continue.
 type cutter struct {
 	// Set once.
@@ -56,8 +56,8 @@ func (c *cutter) next(p piece) (this, next piece) {
 	return c.large(p, ahead)
 }
 
-// ahead returns the part of the line behind a piece that has to be parsed to know whether the piece's last block
-// continues: nothing of a blank line, of which there may be thousands.
+// ahead returns what has to be parsed of the line behind a piece, to know whether the piece's last block continues. A
+// blank line need not be parsed: there may be thousands.
 func (c *cutter) ahead(at int) []byte {
 	line := lineAt(c.src, at)
 	if util.IsBlank(line) {
@@ -69,7 +69,7 @@ func (c *cutter) ahead(at int) []byte {
 // maxLook is how many bytes are parsed of a line that is too much for the parser.
 const maxLook = 100
 
-// fit returns as much of line as may be parsed.
+// fit returns line, or only its first maxLook bytes if the line alone is too much for the parser.
 func (c *cutter) fit(line []byte) []byte {
 	if len(line) > maxLook && (Bounds{}).reach(line, 0) == 0 {
 		return line[:maxLook]
@@ -77,8 +77,8 @@ func (c *cutter) fit(line []byte) []byte {
 	return line
 }
 
-// rest returns the piece that begins with the last block or item of doc, which is p and perhaps one more line; false if
-// that is also the first.
+// rest returns the piece that begins with the last block or list item of doc, which is what the parser made of p and
+// perhaps of one more line. It returns false if p itself begins with that block.
 func (c *cutter) rest(p piece, doc ast.Node) (piece, bool) {
 	last := doc.LastChild()
 	if last == nil {
@@ -105,9 +105,9 @@ func (c *cutter) rest(p piece, doc ast.Node) (piece, bool) {
 	return piece{start: start, blank: blankBefore(c.src, last)}, start > p.start
 }
 
-// oneParagraph reports whether the parser may have read the lines of a and b, which follow each other, as one paragraph
-// before it took definitions of references or a table out of that. A further line can change what it takes out, so that
-// b is no longer a block of its own, and the text must not be cut before b.
+// oneParagraph reports whether the lines of a and b, which follow each other, may have been one paragraph until the
+// parser took definitions of references or a table out of it. With one more line the parser may take out something
+// else, so that no block begins where b does. So the text must not be cut before b.
 func oneParagraph(src []byte, a, b ast.Node) bool {
 	switch b.Kind() {
 	case ast.KindParagraph, ast.KindHeading, ast.KindLinkReferenceDefinition:
@@ -132,8 +132,9 @@ func (c *cutter) behindBlank(at int) int {
 
 // large does the work of next for a piece whose first block or item exceeds the bounds: it returns that piece with its
 // end, and the piece behind it. A fenced code block is parsed anyway, because the parser does nothing with its lines.
-// Any other block is raw if it has lines beyond the bounds that are not blank. ahead is the end of the text parsed so
-// far.
+// Any other block is raw if it has lines beyond the bounds that are not blank. To find its end, large reads the lines
+// behind one by one, and parses each beneath a short line that stands for the block. ahead is the end of the text
+// parsed so far.
 func (c *cutter) large(p piece, ahead int) (this, next piece) {
 	first := lineAt(c.src, p.start)
 	block := lineByLine.Parse(text.NewReader(c.fit(first))).FirstChild()
@@ -150,7 +151,7 @@ func (c *cutter) large(p piece, ahead int) (this, next piece) {
 			p.number = list.Start
 		}
 	}
-	seen := lineOf(c.src, ahead-1) // where the last line of that text begins
+	seen := lineOf(c.src, ahead-1) // where the last line parsed so far begins
 	at := seen + len(lineAt(c.src, seen))
 	p.raw, next.blank = ahead > p.end, util.IsBlank(c.src[seen:at])
 	stand := standIn(block, first)
@@ -220,8 +221,8 @@ const (
 	ended                 // the line begins another block or item
 )
 
-// continues says how line relates to the block that the line stand begins. item: line does not belong to it, and begins
-// the next item of its list. blank: there are blank lines between the two.
+// continues says how line relates to the block that the line stand begins. item reports that line begins the next item
+// of that block's list. blank says that blank lines are between stand and line.
 func continues(stand string, blank bool, line []byte) (c continuation, item bool) {
 	if blank {
 		stand += "\n"
@@ -245,7 +246,8 @@ func continues(stand string, blank bool, line []byte) (c continuation, item bool
 	return within, false
 }
 
-// endOfFence returns the end of the code block that begins at start.
+// endOfFence returns the end of the fenced code block that begins at start; the end of src if no fence closes the
+// block.
 func endOfFence(src []byte, start int) int {
 	line := lineAt(src, start)
 	open := bytes.TrimLeft(line, " ")

@@ -24,7 +24,7 @@ type Document struct {
 	parser parser.Parser
 	pieces []piece
 	refs   map[string]parser.Reference // of the whole text, by label
-	only   ast.Node                    // of a text of one piece
+	only   ast.Node                    // the parsed text, if it is a single piece; else nil
 
 	used map[string]bool // labels that links use, until their definition is reached
 }
@@ -37,7 +37,9 @@ type Block struct {
 	Number     int      // of a list's first item: a long list may come as several lists
 }
 
-// Read makes a document of source, whose lines end with \n. The parser p parses it in pieces within b.
+// Read makes a document of source, whose lines end with \n. The parser p parses it in pieces within b. Of a text in
+// several pieces, Read first collects all definitions of references, and then notes which of them links use, because a
+// link may come before its definition.
 func Read(source string, p parser.Parser, b Bounds) *Document {
 	d := &Document{
 		src:    []byte(source + "\n"), // the parser loses the last character of some lines without an end
@@ -52,7 +54,7 @@ func Read(source string, p parser.Parser, b Bounds) *Document {
 	}
 	for _, p := range d.pieces {
 		if !p.raw && bytes.Contains(d.src[p.start:p.end], []byte("]:")) {
-			d.parse(structure, p) // which collects its definitions
+			d.parse(structure, p) // this collects the definitions of the piece in d.refs
 		}
 	}
 	if len(d.refs) == 0 {
@@ -72,7 +74,7 @@ func (d *Document) Source() []byte { return d.src }
 // Begin returns where the first line of the block n begins, in bytes of the source.
 func (d *Document) Begin(n ast.Node) int { return lineOf(d.src, max(beginOf(n), 0)) }
 
-// Blocks returns the blocks of the document, without definitions of references that links use already.
+// Blocks returns the blocks of the document, without the definitions of references that links use.
 func (d *Document) Blocks() iter.Seq[Block] {
 	return d.unspent(func(yield func(Block) bool) {
 		for _, p := range d.pieces {
@@ -85,7 +87,7 @@ func (d *Document) Blocks() iter.Seq[Block] {
 	})
 }
 
-// Children returns the blocks within n, without such definitions.
+// Children returns the blocks within n, without the definitions of references that links use.
 func (d *Document) Children(n ast.Node) iter.Seq[Block] {
 	return d.unspent(func(yield func(Block) bool) {
 		for c := n.FirstChild(); c != nil; c = c.NextSibling() {
@@ -133,7 +135,8 @@ func (d *Document) block(n ast.Node) Block {
 	return b
 }
 
-// unspent leaves out the definitions that are spent, but not the blank lines before them.
+// unspent returns blocks without the definitions that are spent. A blank line before such a definition counts for the
+// block behind it.
 func (d *Document) unspent(blocks iter.Seq[Block]) iter.Seq[Block] {
 	return func(yield func(Block) bool) {
 		blank := false
@@ -151,8 +154,8 @@ func (d *Document) unspent(blocks iter.Seq[Block]) iter.Seq[Block] {
 	}
 }
 
-// spent reports whether a link was made of def, so that it says nothing new. Of a label's definitions only the first
-// counts.
+// spent reports whether links use def, so that its text would say nothing new. Only the first definition of a label can
+// be spent, because the parser ignores the later ones.
 func (d *Document) spent(def *ast.LinkReferenceDefinition) bool {
 	label := util.ToLinkReference(def.Label)
 	spent := d.used[label]
@@ -160,7 +163,7 @@ func (d *Document) spent(def *ast.LinkReferenceDefinition) bool {
 	return spent
 }
 
-// use notes the definitions that links or images of doc were made of.
+// use notes the labels of the definitions that links and images of doc use.
 func (d *Document) use(doc ast.Node) {
 	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		var ref *ast.ReferenceLink
@@ -177,7 +180,7 @@ func (d *Document) use(doc ast.Node) {
 	})
 }
 
-// parse parses a piece; p is d.parser, or one that knows the same blocks.
+// parse parses the piece with p, which is d.parser or a parser that finds the same blocks.
 func (d *Document) parse(p parser.Parser, of piece) ast.Node {
 	return p.Parse(readerAt(d.src, of.start, of.end), parser.WithContext(&references{parser.NewContext(), d.refs}))
 }
@@ -228,7 +231,8 @@ func blankBefore(src []byte, n ast.Node) bool {
 	return n.HasBlankPreviousLines()
 }
 
-// blankLineBefore reports whether the line before the one with byte pos of src holds only blanks and marks.
+// blankLineBefore reports whether the line before the one that contains byte pos of src has only blanks and characters
+// of marks. It returns true if there is no line before.
 func blankLineBefore(src []byte, pos int, marks string) bool {
 	if pos < 0 || pos > len(src) {
 		return false
@@ -238,7 +242,7 @@ func blankLineBefore(src []byte, pos int, marks string) bool {
 }
 
 // beginOf returns the position of a byte in the first line of the block n. The parser's own position is that of the
-// paragraph from which n was made, and that may have begun with something else.
+// paragraph from which n was made, and that paragraph may have begun with another block.
 func beginOf(n ast.Node) int {
 	switch n := n.(type) {
 	case *extast.Table:

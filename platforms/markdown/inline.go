@@ -9,7 +9,8 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// EscapeAt reads the backslash escape or the character reference at the beginning of s; size 0: there is none.
+// EscapeAt reads the backslash escape or the character reference at the beginning of s. It returns the text that this
+// stands for, and its size in bytes; size 0: there is none.
 func EscapeAt(s []byte) (plain string, size int) {
 	if len(s) > 1 && s[0] == '\\' && util.IsPunct(s[1]) {
 		return string(s[1]), 2
@@ -55,7 +56,7 @@ func Box(n *extast.TaskCheckBox) string {
 }
 
 // Said returns the words of an inline node itself, without markup: a text with the end of its line, a bare address,
-// HTML as written, the box of a task. ok is false for a node whose children have the words, and for links.
+// HTML as written, the box of a task. ok is false for any other node: its children have its words.
 func Said(source []byte, n ast.Node) (said string, ok bool) {
 	switch n := n.(type) {
 	case *ast.Text:
@@ -82,7 +83,7 @@ func Said(source []byte, n ast.Node) (said string, ok bool) {
 	return said, true
 }
 
-// Flat returns the inline content of n without its markup: addresses stand behind their words.
+// Flat returns the inline content of n without markup; the address of a link stands behind its words.
 func Flat(source []byte, n ast.Node) string {
 	var out strings.Builder
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {

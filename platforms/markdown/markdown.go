@@ -15,8 +15,8 @@ import (
 const (
 	// MaxText is how many characters a text may have: enough for some thirty of Telegram's messages.
 	MaxText = 1 << 17
-	// Short is the longest text, in bytes, that may be rendered without waiting for others. Rendering takes many times
-	// a text's size in memory.
+	// Short is the longest text, in bytes, that is rendered at once. A longer text waits until no other long text of
+	// its bot is being rendered, because rendering takes many times a text's size in memory.
 	Short = 2 << 10
 )
 
@@ -33,8 +33,8 @@ func IsLanguage(info string) bool {
 	})
 }
 
-// Label returns clean text on one line. If it has more than most characters, it is cut and ends with an ellipsis. No
-// character, as people see them, is cut in two.
+// Label returns text, which comes from Clean, on one line. If it has more than most characters, it is cut and ends with
+// an ellipsis. No character, as people see them, is cut in two.
 func Label(text string, most int) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if utf8.RuneCountInString(text) <= most {

@@ -22,7 +22,7 @@ const rule = "———"
 // Form is the part of a network's dialect that needs no method.
 type Form struct {
 	Parser parser.Parser
-	Length func(s string) int                       // in the units the network counts in
+	Length func(s string) int                       // returns the length of s in the network's units
 	Marker func(list *ast.List, number int) string  // returns the beginning of a list item
 	Blank  func(prefix string) string               // returns the part of the lines' prefix that a blank line has; nil: none
 	Escape func(s string, code bool) (plain string) // escapes what the network would take for markup; nil: nothing
@@ -53,7 +53,7 @@ type Dialect interface {
 // Mark says that the output from At on, in the network's units, comes from the source's bytes from Start to End.
 type Mark struct{ At, Start, End int }
 
-// Writer writes a document in a dialect. Nothing is lost: text that is not markdown is written as it stands.
+// Writer writes a document in a dialect. Nothing is lost: text that is not markdown is written unchanged.
 type Writer struct {
 	// Set once, by NewWriter.
 	Source []byte // the text to which the nodes' positions refer
@@ -75,7 +75,7 @@ func NewWriter(source string, f *Form, b Bounds) *Writer {
 	return &Writer{Source: doc.Source(), doc: doc, form: f, pending: true}
 }
 
-// Clean makes any string something that can be parsed and sent: valid UTF-8, one sort of line end.
+// Clean makes any string something that can be parsed and sent: it is valid UTF-8, and its lines end with \n.
 func Clean(source string) string {
 	source = strings.ToValidUTF8(source, "\uFFFD")
 	return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(source)
@@ -90,7 +90,7 @@ func (w *Writer) Document(d Dialect) string {
 // Text returns the output so far.
 func (w *Writer) Text() string { return w.out.String() }
 
-// Begins reports whether nothing stands on this line yet.
+// Begins reports whether nothing is written on this line yet.
 func (w *Writer) Begins() bool { return w.pending }
 
 // Prefix returns the present prefix of lines.
@@ -129,7 +129,8 @@ func (w *Writer) append(s string) {
 	w.At += w.form.Length(s)
 }
 
-// Copy appends bytes of the source as they are, and remembers where they came from.
+// Copy appends the source's bytes from start to end as text, escaped for the network, and marks where they came from.
+// The prefix is written before, so that the mark begins behind it.
 func (w *Writer) Copy(start, end int) {
 	if start >= end {
 		return
@@ -144,7 +145,7 @@ func (w *Writer) Copy(start, end int) {
 // Mark remembers that the next output comes from start to end in the source.
 func (w *Writer) Mark(start, end int) { w.Marks = append(w.Marks, Mark{w.At, start, end}) }
 
-// plain appends s, which contains no markup.
+// plain appends s as text: what the network would take for markup in it is escaped.
 func (w *Writer) plain(s string) {
 	if w.form.Escape != nil {
 		s = w.form.Escape(s, w.code)
@@ -185,7 +186,7 @@ func (w *Writer) blocks(d Dialect, list iter.Seq[Block]) {
 	}
 }
 
-// between ends a line, and leaves a blank one if the author did.
+// between ends a line, and adds a blank line if the author left one there.
 func (w *Writer) between(blank bool) {
 	w.Write("\n")
 	if blank {
@@ -193,6 +194,7 @@ func (w *Writer) between(blank bool) {
 	}
 }
 
+// block writes one block, with d where the networks differ.
 func (w *Writer) block(d Dialect, b Block) {
 	switch n := b.Node.(type) {
 	case nil: // not fit to be parsed
@@ -248,7 +250,7 @@ func (w *Writer) list(d Dialect, n *ast.List, number int) {
 }
 
 // fenced writes a code block. An info string that cannot be a language, or has no code beneath it, becomes the first
-// line, for it is text that would be lost.
+// line, because its text would be lost otherwise.
 func (w *Writer) fenced(d Dialect, info string, segs *text.Segments) {
 	lines := segs.Sliced(0, segs.Len())
 	for len(lines) > 0 && len(bytes.TrimSpace(lines[0].Value(w.Source))) == 0 {
@@ -286,8 +288,8 @@ func (w *Writer) lines(lines []text.Segment) {
 	}
 }
 
-// Written parses what models write: CommonMark with GitHub's tables, strikethrough and task lists. It is never changed, and may be
-// used from any goroutine.
+// Written parses what models write: CommonMark with GitHub's tables, strikethrough and task lists. It is never changed,
+// and may be used from any goroutine.
 var Written = goldmark.New(goldmark.WithExtensions(Tables{}, extension.Strikethrough, extension.TaskList)).Parser()
 
 // structure finds the blocks of CommonMark with tables, and nothing within lines.
@@ -299,11 +301,12 @@ var structure = goldmark.New(
 	goldmark.WithExtensions(Tables{}),
 ).Parser()
 
-// lineByLine finds only blocks that single lines show: a possible table is a paragraph.
+// lineByLine finds only the blocks that one line alone shows. A table needs two lines, so lineByLine makes a paragraph
+// of it.
 var lineByLine = parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...))
 
-// Tables extends CommonMark with GitHub's tables. The library alone takes text right above a table, with a rule right
-// beneath, for a heading behind the table.
+// Tables extends CommonMark with GitHub's tables. If text is right above a table, and a rule right beneath, the library
+// alone makes a heading of that text, and puts it behind the table.
 type Tables struct{}
 
 func (Tables) Extend(m goldmark.Markdown) {

@@ -15,7 +15,7 @@ import (
 type Unit interface{ uint16 | rune }
 
 // CodeBlock is a code block of a text: its first fence begins at Begin, its code goes from From to To, and its last
-// fence ends at End.
+// fence ends at End. These positions are in units of the text.
 type CodeBlock struct {
 	Begin, From, To, End int
 	// Open and Close are the fences that a part of a cut block gets, with the line end between fence and code. They are
@@ -27,8 +27,8 @@ type CodeBlock struct {
 type Cuts interface {
 	// Reach returns the end of the longest part that begins at start. It may be beyond the text.
 	Reach(start int) int
-	// Words returns a function for the blanks within lines from start to end. It reports whether the part that begins
-	// at start can end at the blank i.
+	// Words returns a function for the blanks within lines from start to end. The function reports whether the part
+	// that begins at start can end at the blank i.
 	Words(start, end int) func(i int) bool
 	// Letters reports whether the part that begins at start can end at i, in a word that has to be cut.
 	Letters(start, i int) bool
@@ -120,8 +120,8 @@ func (s *Splitter[U]) CodeAt(i int) *CodeBlock {
 }
 
 // Skip returns where a part begins that could begin at start. It skips blank lines, and the blank of a cut between
-// words. A line keeps its indentation, unless that is half a part. Between fences it skips only the line end at the
-// cut.
+// words. A line keeps its indentation, unless the indentation takes half a part. Between fences Skip skips only the
+// line end at the cut.
 func (s *Splitter[U]) Skip(start int) int {
 	if b := s.CodeAt(start); b != nil {
 		if s.Text[start] == '\n' {
@@ -147,7 +147,8 @@ func (s *Splitter[U]) Skip(start int) int {
 	return len(s.Text)
 }
 
-// cut returns the end of the part that begins at start.
+// cut returns the end of the part that begins at start: the last end of a paragraph, of a line or of a line of code, if
+// the part does not become too short by that; else the last end of a word; else a place in a word.
 func (s *Splitter[U]) cut(start int, c Cuts) int {
 	end := c.Reach(start)
 	if end >= len(s.Text) {
@@ -168,7 +169,7 @@ func (s *Splitter[U]) cut(start int, c Cuts) int {
 			paragraph, line = i, i
 		case b == nil:
 			line = i
-		case b.From < i && i < b.To && i+len(b.Close) <= end: // neither in a fence nor without room for one
+		case b.From < i && i < b.To && i+len(b.Close) <= end: // in the code, with room for the closing fence
 			codeLine = i
 		}
 	}
@@ -207,8 +208,9 @@ type Wholes []span
 // span is a range of units.
 type span struct{ from, to int }
 
-// Wholes finds, by a pattern, stretches that make sense only as a whole, for a part from one place to another. It looks
-// no further: a text may hold a hundred thousand of them. A stretch that is longer than half a part has to be torn.
+// Wholes returns the matches of inline in the part from one position to another: a cut should not tear them. It
+// searches only that part and half a part behind it, because a text may have a hundred thousand matches. A match that
+// is longer than half a part is left out: it has to be torn.
 func (s *Splitter[U]) Wholes(inline *regexp.Regexp, from, to int) Wholes {
 	text := s.Decode(s.Text[from:min(to+s.Limit/2, len(s.Text))])
 	var out Wholes
@@ -224,7 +226,7 @@ func (s *Splitter[U]) Wholes(inline *regexp.Regexp, from, to int) Wholes {
 	return out
 }
 
-// Torn reports whether a cut at i would tear one of w.
+// Torn reports whether a cut at i would tear one of the stretches in w.
 func (w Wholes) Torn(i int) bool {
 	k, _ := slices.BinarySearchFunc(w, i, func(w span, i int) int {
 		if w.to <= i {
@@ -249,7 +251,8 @@ func (s *Splitter[U]) hard(start, first, end int, c Cuts) int {
 		end = max(min(end-len(b.Close), b.To-1), first+1)
 	}
 	best, at := 0, s.border(first, end)
-	rest, state := s.Decode(s.Text[at:min(end+2, len(s.Text))]), -1 // the text behind a border matters for it, too
+	// Whether a place is a border depends on the text behind it, too.
+	rest, state := s.Decode(s.Text[at:min(end+2, len(s.Text))]), -1
 	for at < end && rest != "" {
 		var letter string
 		letter, rest, _, state = uniseg.FirstGraphemeClusterInString(rest, state)
@@ -267,8 +270,9 @@ func (s *Splitter[U]) hard(start, first, end int, c Cuts) int {
 	return end
 }
 
-// border returns a place between two characters, as people see them, shortly before the last maxLetter units from first
-// to end, whatever stands before it; first if there is none.
+// border returns a place between two characters, as people see them, that is a border whatever the text before it is;
+// first if there is none. It searches from 4*maxLetter to maxLetter units before end. From this place on hard looks for
+// the last border.
 func (s *Splitter[U]) border(first, end int) int {
 	at := end - 4*maxLetter
 	if at <= first {
@@ -276,7 +280,7 @@ func (s *Splitter[U]) border(first, end int) int {
 	}
 	letters := []rune(s.Decode(s.Text[at : end-maxLetter]))
 	for i := range letters {
-		if at += s.Length(string(letters[i])); i == 0 || i+1 == len(letters) { // may be half a letter
+		if at += s.Length(string(letters[i])); i == 0 || i+1 == len(letters) { // this code point may be half of one
 			continue
 		}
 		a, b := letters[i], letters[i+1]
@@ -290,8 +294,8 @@ func (s *Splitter[U]) border(first, end int) int {
 	return first
 }
 
-// IsSpace reports whether a unit is a blank or ends a line. Most units are letters, and cheap to tell: U+3000 is
-// the last blank.
+// IsSpace reports whether a unit is a blank or ends a line. Most units are letters, which the comparisons exclude at
+// little cost: U+3000 is the last blank.
 func IsSpace[U Unit](unit U) bool {
 	return (unit <= ' ' || unit > '~' && unit <= 0x3000) && unicode.IsSpace(rune(unit))
 }

@@ -72,7 +72,8 @@ func widthsOf(rows [][]string) []int {
 	return widths
 }
 
-// cells returns the texts of a row. Text beyond the last column, which the parser drops, is one more cell.
+// cells returns the texts of a row of a table with width columns. Text beyond the last column, which the parser drops,
+// is one more cell.
 func cells(source []byte, row ast.Node, width int) []string {
 	var out []string
 	end := -1
@@ -92,7 +93,7 @@ func cells(source []byte, row ast.Node, width int) []string {
 			out = append(out, string(rest))
 		}
 	}
-	for len(out) > 1 && out[len(out)-1] == "" { // the parser may have added thousands
+	for len(out) > 1 && out[len(out)-1] == "" { // the parser may have added thousands of empty cells
 		out = out[:len(out)-1]
 	}
 	return out

@@ -22,7 +22,8 @@ type reaction struct {
 	key     string
 }
 
-// React implements platforms.Reacter. A second one with the same key would be a fault, so one that stands is success.
+// React implements platforms.Reacter. A reaction that is there already is success, because homeservers refuse a second
+// one with the same key.
 func (p *Bot) React(ctx context.Context, a relay.React) (relay.Result, error) {
 	if !isEvent(string(a.Message)) {
 		return relay.Result{}, errUnknownMessage
@@ -62,7 +63,8 @@ func (p *Bot) mark(ctx context.Context, t *sender.Turn, r reaction) error {
 	return err
 }
 
-// unmark removes a reaction: all of the bot's with that key, if it does not remember which one it is.
+// unmark removes a reaction. If the bot does not remember the reaction's event, it looks up and removes all of its own
+// with that key.
 func (p *Bot) unmark(ctx context.Context, t *sender.Turn, r reaction) error {
 	var stand []id.EventID
 	if made, known := p.marks.Get(r); known && made != "" {

@@ -27,7 +27,7 @@ const (
 	transferTimeout = 5 * time.Minute
 )
 
-// The codes of the homeserver's refusals that are told apart here (client-server API, common error codes).
+// The codes of the homeserver's refusals that are distinguished here (client-server API, common error codes).
 const (
 	errUnknownToken = "M_UNKNOWN_TOKEN"
 	errMissingToken = "M_MISSING_TOKEN"
@@ -51,7 +51,7 @@ type client struct {
 	found atomic.Pointer[string] // the address, once it is known
 }
 
-// newClient makes a client for the homeserver at home. rt, when not nil, carries everything.
+// newClient makes a client for the homeserver at home. rt, when not nil, carries all requests.
 func newClient(token relay.Secret, home string, rt http.RoundTripper) *client {
 	c := &client{token: token, home: home, syncs: httpcall.New(token, rt, maxAnswer), calls: httpcall.New(token, rt, maxAnswer)}
 	if strings.Contains(home, "://") {
@@ -61,7 +61,7 @@ func newClient(token relay.Secret, home string, rt http.RoundTripper) *client {
 	return c
 }
 
-// closeIdle drops connections nobody uses. The client stays usable.
+// closeIdle closes the connections that no call uses. The client stays usable.
 func (c *client) closeIdle() {
 	c.syncs.HTTP.CloseIdleConnections()
 	c.calls.HTTP.CloseIdleConnections()
@@ -74,8 +74,8 @@ func (c *client) forget() {
 	}
 }
 
-// address returns the homeserver's address. The address in a server's .well-known must be https. A server without one
-// is asked itself (client-server API, server discovery).
+// address returns the homeserver's address. For the name of a server it reads the address, which must be https, from
+// the server's .well-known. A server without that file is the homeserver itself (client-server API, server discovery).
 func (c *client) address(ctx context.Context) (string, error) {
 	if at := c.found.Load(); at != nil {
 		return *at, nil
@@ -107,7 +107,7 @@ func (c *client) address(ctx context.Context) (string, error) {
 	return at, nil
 }
 
-// wellKnown fetches an address, and follows redirects, without the token. All of them must be https.
+// wellKnown fetches an address, and follows redirects, without the token. Every address on the way must be https.
 func (c *client) wellKnown(ctx context.Context, what, address string) (a httpcall.Answer, fault *httpcall.Fault) {
 	for range 5 {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -157,6 +157,7 @@ func (c *client) get(ctx context.Context, what string, path []string, query url.
 	return c.call(ctx, request{what: what, method: http.MethodGet, path: path, query: query, out: out})
 }
 
+// do carries out one request over via. Its error is an *httpcall.Fault.
 func (c *client) do(ctx context.Context, via *httpcall.Client, r request) error {
 	var body io.Reader
 	if r.in != nil {

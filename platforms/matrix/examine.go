@@ -16,7 +16,7 @@ import (
 
 const fixToken = "log in as the bot again (`hermes-connector help matrix` shows how), write the new access token into the bot's token file, then run `hermes-connector reload`"
 
-// Examine implements platforms.Examiner.
+// Examine implements platforms.Examiner: it checks whose token the bot has, and each claimed room.
 func (p *asker) Examine(ctx context.Context, chats []relay.Place) (out platforms.Examination) {
 	began := time.Now()
 	defer func() { out.Clock = p.client.calls.Clock(began) }()

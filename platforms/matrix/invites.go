@@ -26,7 +26,7 @@ const (
 	maxInvites = 100
 	// maxTries is how often the bot tries to accept or decline an invitation while the homeserver answers with a fault.
 	maxTries = 20
-	// joinTimeout bounds one entry: the homeserver may have to ask others.
+	// joinTimeout bounds one attempt to accept or decline: the homeserver may have to ask other servers.
 	joinTimeout = time.Minute
 )
 
@@ -38,7 +38,7 @@ type invite struct {
 	Decline bool `json:"decline,omitempty"`
 }
 
-// invite reads the stripped state of an invitation.
+// invite returns the invitation that state describes, the stripped state of a room; the zero value if there is none.
 func (r *reader) invite(state []json.RawMessage) (in invite) {
 	for _, raw := range state {
 		e, err := decoded(raw)
@@ -54,7 +54,7 @@ func (r *reader) invite(state []json.RawMessage) (in invite) {
 
 // invited decides about the invitations of an answer, which from then on wait to be accepted or declined. A linked
 // person may invite the bot anywhere; other people may invite it into a direct chat. The bot enters a room that
-// replaces one it is in, whoever invites it.
+// replaces one it is in, whoever invites it. invited reports whether the position changed.
 func (l *runner) invited(ctx context.Context, came map[relay.ChatID]invite) (changed bool) {
 	for _, chat := range slices.Sorted(maps.Keys(came)) {
 		in := came[chat]
@@ -99,7 +99,9 @@ type followed struct {
 	invite
 }
 
-// follow accepts the waiting invitations, or declines those that are marked so, one at a time, until ctx ends.
+// follow accepts the waiting invitations, or declines those that are marked so, one at a time, until ctx ends. An
+// invitation that the homeserver did not decide about is tried again, with growing pauses and up to maxTries faults.
+// Any other goes to l.done.
 func (l *runner) follow(ctx context.Context) {
 	wait := backoff.Backoff{First: 2 * time.Second, Max: 5 * time.Minute}
 	var waiting map[relay.ChatID]invite
@@ -157,7 +159,7 @@ func (l *runner) follow(ctx context.Context) {
 	}
 }
 
-// settle removes from the position the invitations with which follow is done, and reports whether there were any.
+// settle removes from the position the invitations that follow has sent to l.done, and reports whether there were any.
 func (l *runner) settle() (changed bool) {
 	for {
 		select {

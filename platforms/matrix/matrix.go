@@ -3,15 +3,15 @@
 // calls and the loop are ours: that library's loop moves on before the events are on disk, and its client does not
 // distinguish a request that certainly was not sent from one that may have been.
 //
-// Rooms are chats, threads are not: replies go where metadata.thread_id says. There is no encryption: in an encrypted
-// room nothing is read, and only one notice is written that says so.
+// Rooms are chats, threads are not: replies go to the thread that metadata.thread_id names. There is no encryption: in
+// an encrypted room nothing is read, and only one notice is written that says so.
 //
 // Invariants, besides those of package platforms:
 //
 //  1. A sync continues from a position only after Inbox.Accept returned nil for all events before it.
-//  2. An event that makes no sense goes raw into quarantine, and the others of its answer are still handed in.
+//  2. An event that makes no sense is put into quarantine, and the other events of its answer are still handed in.
 //  3. Every send has a transaction id, which makes a repetition harmless. If its outcome is unclear, a sync that shows
-//     the transaction settles it.
+//     the transaction proves that it was carried out.
 //  4. Only that one notice is sent to a room that may be encrypted.
 //  5. A chat moves only if both rooms say so: the old one's tombstone, and the new one's m.room.create.
 //  6. Every error of the API is an httpcall.Fault, free of the token.

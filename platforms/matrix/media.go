@@ -18,8 +18,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// SendMedia implements platforms.MediaSender. A caption that fits into one message goes with the file; a longer one
-// follows as messages of its own. The bytes go to the homeserver first: a file that no message names is seen by nobody.
+// SendMedia implements platforms.MediaSender. A caption that fits into one message is sent with the file; a longer one
+// follows as messages of its own. The bytes are uploaded first: nobody sees a file that no message names.
 func (p *Bot) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
 	m := &parcel{letter: letter{p: p, name: platforms.Name(ctx)}, file: a.File, kind: a.Kind}
 	switch l, err := p.letter(ctx, a.Caption); {
@@ -41,9 +41,9 @@ func (p *Bot) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, e
 type parcel struct {
 	letter // the caption
 	file   relay.File
-	kind   string // the gateway's word for it
+	kind   string // the gateway's word for what the file is
 	uri    string // of the bytes, once the homeserver has them
-	done   bool   // its message stands
+	done   bool   // its message was sent
 	id     relay.MessageID
 }
 
@@ -58,10 +58,10 @@ func (m *parcel) Left() int {
 	return 1 + m.letter.Left()
 }
 
-// captioned reports whether the text goes with the file.
+// captioned reports whether the caption is sent with the file.
 func (m *parcel) captioned() bool { return len(m.parts) == 1 }
 
-// Send implements sender.Text.
+// Send implements sender.Text: it uploads the file, and posts the file's message; the parts of the caption follow.
 func (m *parcel) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, error) {
 	if m.done {
 		return m.letter.Send(ctx, t)
@@ -88,7 +88,8 @@ func (m *parcel) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	return posted, nil
 }
 
-// message returns the content of the file's message.
+// message returns the content of the file's message. It is a picture, a film or sound only if both the bytes and the
+// gateway's word say so.
 func (m *parcel) message() *event.MessageEventContent {
 	f := m.file
 	name := cmp.Or(f.Name, "file"+f.Ext)
@@ -120,7 +121,8 @@ func (m *parcel) message() *event.MessageEventContent {
 	return out
 }
 
-// upload gives the homeserver a file's bytes. Whatever the result, nobody has seen the file yet.
+// upload sends a file's bytes to the homeserver. Whatever the result, nobody has seen the file yet: an unclear outcome
+// counts as not sent.
 func (c *client) upload(ctx context.Context, f relay.File) (uri string, err error) {
 	const what = "upload"
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)

@@ -27,12 +27,13 @@ const (
 	maxMissed  = 500
 	missedFor  = 24 * time.Hour
 	missedPage = 100
-	// askWithin bounds the look-up of a message to which another one replies: the text is worth that much, and no more.
+	// askWithin bounds the look-up of a message to which another one replies, and similar questions: it is how long a
+	// message waits for the answer at most.
 	askWithin = 5 * time.Second
 	// maxQuote is how many bytes of a message are remembered, for quotes.
 	maxQuote = 2 << 10
-	// maxFailed is how often in a row a question about one room may fail. After that it no longer holds up the other
-	// rooms.
+	// maxFailed is how often in a row a question about one room may fail. After that the room is read on without the
+	// answer, so that it does not hold up the other rooms.
 	maxFailed = 7
 )
 
@@ -64,7 +65,7 @@ type joinedRoom struct {
 	} `json:"timeline"`
 }
 
-// reader turns answers into batches. It is for one goroutine.
+// reader turns answers into batches. Only one goroutine uses it.
 type reader struct {
 	*Bot
 	words normaliser
@@ -79,19 +80,19 @@ type reading struct {
 	sealed  []relay.ChatID // rooms in which somebody wrote a message that the bot cannot read
 	// turned are rooms that the bot entered, or that were replaced by others.
 	turned []relay.ChatID
-	closed []closed
+	closed []closed // the replacements that tombstones named
 	// asking is until when quoted messages may be looked up, so that a person who quotes many does not hold up all
 	// others.
 	asking time.Time
 }
 
-// closed is a room that was replaced.
+// closed is a room that was replaced by the room to; by is the person who replaced it.
 type closed struct {
 	by id.UserID
 	to relay.ChatID
 }
 
-// batch returns the newest of the batches.
+// batch returns the batch to which the next event is added: the newest, or a new one if the newest is full.
 func (o *reading) batch() *platforms.Batch {
 	if n := len(o.all); n == 0 || len(o.all[n-1].Events) >= batchSize {
 		o.all = append(o.all, platforms.Batch{})
@@ -142,7 +143,9 @@ func receivedIn(raw json.RawMessage) came {
 	return came{raw, e, err}
 }
 
-// room reads the events of a room that the bot is in.
+// room reads the events of a room that the bot is in: its state, and then its timeline, before which it puts the events
+// that the answer left out. Of the events before the bot's entry, or before its invitation if there was one, only the
+// state counts.
 func (r *reader) room(ctx context.Context, o *reading, chat relay.ChatID, j joinedRoom, since string) error {
 	if !isRoom(string(chat)) {
 		return nil
@@ -167,7 +170,7 @@ func (r *reader) room(ctx context.Context, o *reading, chat relay.ChatID, j join
 		}
 	}
 	at := entered(line, r.me)
-	if since == "" || at >= 0 { // messages from before the bot's invitation, or from before its entry without one, are not for it
+	if since == "" || at >= 0 { // the messages before are not for the bot
 		history := line
 		if since != "" {
 			history = line[:at+1-waited(line[:at], r.me)]
@@ -208,15 +211,16 @@ func entered(line []came, me id.UserID) int {
 			continue
 		}
 		was := c.Unsigned.PrevContent
-		if was == nil || was.Raw["membership"] != string(event.MembershipJoin) { // else it changed its name
+		if was == nil || was.Raw["membership"] != string(event.MembershipJoin) { // otherwise only its name changed
 			return i
 		}
 	}
 	return -1
 }
 
-// waited counts the last events before me entered the room that came after me was invited, because a person who invites
-// the bot may write at once. It is 0 if the invitation is too old.
+// waited returns how many events, up to the entry of me and including it, came after the invitation of me: they are for
+// the bot, because a person who invites it may write at once. before has the events before that entry. waited returns 0
+// if there is no invitation, or if it is older than missedFor.
 func waited(before []came, me id.UserID) int {
 	for i, c := range slices.Backward(before) {
 		switch is := c.membership(me); {
@@ -229,7 +233,8 @@ func waited(before []came, me id.UserID) int {
 	return 0
 }
 
-// missed returns a room's events between the former answer and this one that the answer left out, oldest first.
+// missed returns a room's events between the former answer and this one that the answer left out, oldest first. It
+// reads back page by page, to at most maxMissed events, to the age missedFor, and to the bot's entry.
 func (r *reader) missed(ctx context.Context, chat relay.ChatID, from, since string) (line []came, err error) {
 	oldest := time.Now().Add(-missedFor).UnixMilli()
 	for from != "" && len(line) < maxMissed {
@@ -270,8 +275,9 @@ func (r *reader) missed(ctx context.Context, chat relay.ChatID, from, since stri
 	return line, nil
 }
 
-// passes reports whether a room is read on without the answer to a question about it, which ended with err: the homeserver
-// would say the same again, or the question failed too often. One room must not keep the others waiting for ever.
+// passes reports whether a room is read on without the answer to a question about it, which ended with err: the
+// homeserver would give the same answer again, or the question failed too often. One room must not keep the others
+// waiting for ever.
 func (r *reader) passes(ctx context.Context, chat relay.ChatID, err error) bool {
 	f := httpcall.FaultOf(err)
 	switch {
@@ -285,7 +291,7 @@ func (r *reader) passes(ctx context.Context, chat relay.ChatID, err error) bool 
 			return false
 		}
 	}
-	if !refusedForGood(err) { // else the bot has been thrown out since
+	if !refusedForGood(err) { // otherwise the bot has been removed from the room meanwhile
 		r.log.Warn("matrix: a room is read on without an answer of the homeserver", "room", chat, "call", f.What, "err", err)
 	}
 	return true
@@ -348,7 +354,7 @@ func (r *reader) state(o *reading, chat relay.ChatID, e *event.Event) {
 	o.batch().Roster = append(o.batch().Roster, change)
 }
 
-// own notes an action of the bot itself: it settles a transaction that is in doubt.
+// own notes an event that the bot itself sent: if the outcome of its transaction was in doubt, it is known now.
 func (r *reader) own(chat relay.ChatID, e *event.Event) {
 	if txn := e.Unsigned.TransactionID; txn != "" {
 		r.txns.Put(txn, e.ID)
@@ -368,7 +374,7 @@ func (r *reader) around(ctx context.Context, o *reading, chat relay.ChatID, e *e
 	var known bool
 	if a.spot, known = r.rooms.spot(chat, e.Sender); !known {
 		switch err := r.members(ctx, chat); {
-		case r.passes(ctx, chat, err): // it counts as a room with other people in it, until the next message
+		case r.passes(ctx, chat, err): // until the next message it counts as a room of three
 			room, _ := r.rooms.get(chat)
 			r.rooms.joined(chat, map[id.UserID]string{"": "", r.me: "", e.Sender: ""}, room.turnover)
 			defer r.rooms.gap(chat)
@@ -400,7 +406,7 @@ func short(text string) string {
 	if len(text) <= maxQuote {
 		return text
 	}
-	return text[:maxQuote-4] + "…" // half a character is made whole where text is stored
+	return text[:maxQuote-4] + "…" // half a character is replaced where the text is stored
 }
 
 // thread is a thread of a room.
@@ -447,7 +453,8 @@ func (p *asker) fetch(ctx context.Context, chat relay.ChatID, message string) (*
 	return e, nil
 }
 
-// related returns the newest hundred events that relate to a message in that way, and have that type, if one is named.
+// related returns the newest hundred events that relate to a message by the relation how, and have the type kind, if it
+// is given.
 func (p *asker) related(ctx context.Context, chat relay.ChatID, message string, how event.RelationType, kind ...string) (out []related, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()

@@ -26,7 +26,7 @@ type rooms struct {
 
 // room is what is known about one room.
 type room struct {
-	told               bool // a sync told of its state
+	told               bool // a sync reported its state
 	name, alias, topic string
 	encrypted          bool
 	// members are the people who have joined, with their displayed names; nil: not asked yet.
@@ -80,7 +80,7 @@ func (rs *rooms) gap(chat relay.ChatID) {
 	r.turnover++
 }
 
-// apply applies a state event of a room. If its content makes no sense, it takes the cautious reading: somebody may
+// apply applies a state event of a room. If the event's content makes no sense, apply assumes the worst: somebody may
 // have entered, and the room may be encrypted.
 func (rs *rooms) apply(chat relay.ChatID, e *event.Event) {
 	rs.mu.Lock()
@@ -149,8 +149,8 @@ func (rs *rooms) encryptedRooms() (names []string) {
 	return names
 }
 
-// replaced returns the move that a room is part of, if both rooms tell of it: anybody can claim that a room of their
-// own replaces another, or is replaced by another. ok is false unless both say so.
+// replaced returns the move that a room is part of. ok is false unless both rooms name each other: anybody can claim
+// that a room of their own replaces another, or is replaced by another.
 func (rs *rooms) replaced(chat relay.ChatID) (move platforms.Move, ok bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -208,7 +208,7 @@ func (r *room) kind() relay.ChatType {
 	return relay.ChatGroup
 }
 
-// other returns the one person with whom me is in the room.
+// other returns the one person with whom me is in the room; false if there are none or several.
 func (r *room) other(me id.UserID) (id.UserID, bool) {
 	if _, in := r.members[me]; !in || len(r.members) != 2 {
 		return "", false

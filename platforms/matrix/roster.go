@@ -21,7 +21,7 @@ import (
 )
 
 // ask asks the homeserver about a room. The question waits neither for its turn nor for a rate. If a penalty forbids
-// it, it ends at once, as if the homeserver had refused it.
+// questions, ask returns at once, with the error of a refusal by the homeserver.
 func (p *asker) ask(ctx context.Context, what string, chat relay.ChatID, path []string, query url.Values, out any) error {
 	if until, bot := p.turns.Limiter.Ask(chat); !until.IsZero() {
 		f := &httpcall.Fault{
@@ -38,8 +38,8 @@ func (p *asker) ask(ctx context.Context, what string, chat relay.ChatID, path []
 	return err
 }
 
-// CanSee implements platforms.Roster: the members can see a room. If the homeserver refuses to tell, because there is
-// no such room or member or the bot may not know, the answer is no.
+// CanSee implements platforms.Roster: the members can see a room. If the homeserver refuses to answer, because there is
+// no such room or member or the bot may not know, the result is false.
 func (p *asker) CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
 	if !isRoom(string(place.Chat)) || !isUser(string(user)) {
 		return false, errors.New("visibility of a room: not the ids of a room and a user")
@@ -97,7 +97,8 @@ func (p *asker) Locate(_ context.Context, chat relay.ChatID) (relay.Place, error
 	return relay.Place{Platform: Name, Scope: scopeOf(chat), Chat: chat}, nil
 }
 
-// historyPage is how many events around a message are read for its context.
+// historyPage is how many events before a message are read for its context. The API's limit counts the events behind
+// the message, too, so History asks for twice as many.
 const historyPage = 100
 
 // History implements platforms.Historian with one request.

@@ -26,7 +26,8 @@ import (
 // maxTold is for how many encrypted rooms the bot remembers that it sent the notice.
 const maxTold = 1000
 
-// The filters of a sync. The first one asks for the rooms' state, not for messages.
+// The filters of a sync. firstFilter is for a sync without a position: it asks for the rooms' state, and for one event
+// of each room, because all earlier messages are history.
 var firstFilter, nextFilter = filter(1), filter(batchSize)
 
 // filter returns a filter for so many events of each room, and for the kinds of state that are used here: not its
@@ -65,7 +66,7 @@ type runner struct {
 	whole  bool // the rooms' state is known since the start
 
 	follows chan map[relay.ChatID]invite // capacity 1: the waiting invitations, for the goroutine of follow
-	done    chan followed
+	done    chan followed                // from follow: invitations that need not wait any more
 }
 
 // Run implements platforms.Bot. The goroutines of net/http end with their connections.
@@ -90,7 +91,8 @@ func (p *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	return nil
 }
 
-// loop returns ErrBadCredentials, or nil when ctx ended.
+// loop syncs, and hands in what came, until ctx ends; then it returns nil. It returns ErrBadCredentials if the
+// homeserver does not accept the token.
 func (l *runner) loop(ctx context.Context) error {
 	l.status.Set(platforms.Connecting, "")
 	l.recall(ctx)
@@ -172,7 +174,7 @@ func (p *asker) whoami(ctx context.Context) (string, error) {
 	return out.User, err
 }
 
-// profile returns the bot's own name; empty if it has none, or the homeserver does not tell.
+// profile returns the bot's own name; empty if it has none, or the homeserver does not answer.
 func (p *asker) profile(ctx context.Context) string {
 	var out struct {
 		Name string `json:"displayname"`
@@ -201,7 +203,8 @@ func (l *runner) sync(ctx context.Context, hold time.Duration) (*answer, error) 
 	return a, err
 }
 
-// take hands in the events of an answer; only then its position counts.
+// take hands in the events of an answer, and only then moves to the answer's position. What is decided about
+// invitations, and which encrypted rooms got the notice, is stored together with that position.
 func (l *runner) take(ctx context.Context, a *answer) error {
 	o, err := l.reader.read(ctx, a, l.at.Next)
 	if err != nil {
@@ -233,8 +236,8 @@ func (l *runner) take(ctx context.Context, a *answer) error {
 	return nil
 }
 
-// hand gives the waiting invitations to the goroutine that accepts or declines them (follow). They replace those that
-// it has not taken yet.
+// hand sends the waiting invitations to the goroutine of follow, which accepts or declines them. They replace
+// invitations that follow has not received yet.
 func (l *runner) hand() {
 	if len(l.at.Invites) == 0 {
 		return
@@ -246,7 +249,7 @@ func (l *runner) hand() {
 	l.follows <- l.at.Invites
 }
 
-// answered notes that events flow.
+// answered notes in the status and the log that the homeserver answers syncs.
 func (l *runner) answered() {
 	l.wait.Reset()
 	if !l.up {
@@ -282,8 +285,9 @@ func (l *runner) deliver(ctx context.Context, b platforms.Batch) bool {
 // sealedWords are the notice for a room in which the bot cannot read.
 const sealedWords = "I cannot read here, because this room is encrypted. Invite me to a room without encryption."
 
-// tell tells each of rooms, once, that the bot cannot read there: the one thing it says in the clear in an encrypted
-// room. A notice that could not be sent is sent when somebody writes there again. It reports whether next changed.
+// tell sends to each of rooms, once, the notice that the bot cannot read there: the only thing that the bot sends
+// unencrypted into an encrypted room. A notice that could not be sent is sent when somebody writes there again. tell
+// reports whether next changed.
 func (l *runner) tell(ctx context.Context, next *position, rooms []relay.ChatID) (changed bool) {
 	for _, chat := range rooms {
 		if slices.Contains(next.Told, chat) {
@@ -303,7 +307,8 @@ func (l *runner) tell(ctx context.Context, next *position, rooms []relay.ChatID)
 	return changed
 }
 
-// trouble says in the status and the log why a call failed, and pauses. It returns an error if no further try can help.
+// trouble reports in the status and the log why a call failed, and pauses. It returns an error if no further try can
+// help.
 func (l *runner) trouble(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -346,7 +351,7 @@ type position struct {
 	Next string `json:"next,omitempty"` // the position from which the next sync continues; empty: none was accepted
 	// Home is the homeserver to which Next belongs: another one has its own positions.
 	Home string `json:"home,omitempty"`
-	// Told are the encrypted rooms that were told that nothing is read there.
+	// Told are the encrypted rooms to which the notice was sent.
 	Told    []relay.ChatID          `json:"told,omitempty"`
 	Invites map[relay.ChatID]invite `json:"invites,omitempty"`
 	// Entered is how many direct chats of unlinked people were entered on Day.

@@ -28,10 +28,11 @@ import (
 const (
 	// tryTimeout bounds one try of a send, so that there is time for another one.
 	tryTimeout = 8 * time.Second
-	// settleWithin is how long before an action's deadline it stops waiting for a sync that shows it.
+	// settleWithin is how long before its deadline an action stops waiting for a sync that shows that it was carried
+	// out.
 	settleWithin = time.Second
-	// maxContent is how large a message's content may be, in bytes: homeservers refuse events of more than 65,536
-	// (client-server API, size limits), and the frame takes its part.
+	// maxContent is how large a message's content may be, in bytes: homeservers refuse events of more than 65,536 bytes
+	// (client-server API, size limits), and the other fields of an event need room, too.
 	maxContent = 60_000
 	// remembers is for how long homeservers certainly know a transaction id: half an hour at least, while they run.
 	remembers = 10 * time.Minute
@@ -92,7 +93,7 @@ type letter struct {
 	sent  int
 }
 
-// letter cuts a text: one long text at a time, for that takes many times its size in memory.
+// letter cuts a text into a letter: one long text at a time, because cutting takes many times a text's size in memory.
 func (p *Bot) letter(ctx context.Context, content string) (*letter, error) {
 	if markdown.TooLong(content) {
 		return nil, errTooLong
@@ -134,7 +135,7 @@ func (l *letter) next() {
 var wholeRoom = regexp.MustCompile(`(?i)@(room)`)
 
 // hushed returns text in a form that notifies no room. Dendrite looks for "@room" in a message's body wherever it
-// stands there, and whatever m.mentions says: a zero-width space keeps them apart.
+// stands there, and whatever m.mentions says: a zero-width space behind the "@" prevents that.
 func hushed(text string) string { return wholeRoom.ReplaceAllString(text, "@\u200b$1") }
 
 // text returns a message of one part. It mentions nobody, so that homeservers that heed m.mentions notify nobody in
@@ -148,7 +149,7 @@ func (p *Bot) text(part string) *event.MessageEventContent {
 	return m
 }
 
-// say posts a message in the turn's room.
+// say posts a message in the turn's room; without its HTML if the message would be too large with it.
 func (p *Bot) say(ctx context.Context, t *sender.Turn, m *event.MessageEventContent, txn string) (relay.MessageID, error) {
 	if raw, err := json.Marshal(m); err != nil || len(raw) > maxContent {
 		if m.Format == "" {
@@ -291,7 +292,7 @@ func (p *Bot) Delete(ctx context.Context, a relay.Delete) (relay.Result, error) 
 	return relay.Result{MessageID: a.Message}, nil
 }
 
-// redact takes an event's content away, in encrypted rooms, too.
+// redact deletes an event's content, in encrypted rooms, too.
 func (p *Bot) redact(ctx context.Context, t *sender.Turn, message string) error {
 	txn := transaction("", "", 0)
 	return t.Do(ctx, sender.Call{Again: true, Do: func(ctx context.Context) error {

@@ -19,7 +19,7 @@ type Presser interface {
 	Press(ctx context.Context, who Person, where Place, message relay.MessageID, prompt, option string) error
 }
 
-// checkButtons is rule 15.
+// checkButtons checks rule 15 of the package comment: buttons.
 func checkButtons(b *bench) {
 	p, able := b.p.(platforms.Prompter)
 	h, tells := b.h.(Presser)
@@ -54,7 +54,7 @@ func checkButtons(b *bench) {
 	}
 }
 
-// refusesPrompts checks that the bot refuses prompts that cannot have buttons.
+// refusesPrompts checks that the bot refuses prompts whose options cannot become buttons.
 func (b *bench) refusesPrompts(p platforms.Prompter, ask relay.Prompt) {
 	many, bad, double := ask, ask, ask
 	many.Options = nil
@@ -73,7 +73,7 @@ func (b *bench) refusesPrompts(p platforms.Prompter, ask relay.Prompt) {
 	}
 }
 
-// asks posts a question and looks at its buttons.
+// asks posts a question and checks that its message has a button for each option.
 func (b *bench) asks(p platforms.Prompter, h Presser, a relay.Prompt) relay.Result {
 	res, err := p.Prompt(b.ctx, a)
 	must("question", err)
@@ -104,7 +104,8 @@ func (b *bench) presses(h Presser, where Place, src relay.Source, message relay.
 	return press
 }
 
-// checkContext is rule 16.
+// checkContext checks rule 16 of the package comment: context. It asks for the lines before the event "and now?". The
+// answer must have neither what came before the bot's message, nor what was said in a thread, nor what came later.
 func checkContext(b *bench) {
 	p, able := b.p.(platforms.Historian)
 	if !able {
@@ -141,7 +142,7 @@ func checkContext(b *bench) {
 	}
 }
 
-// checkDrafts is rule 17.
+// checkDrafts checks rule 17 of the package comment: drafts.
 func checkDrafts(b *bench) {
 	p, able := b.p.(platforms.Drafter)
 	if !able || !p.Drafts() {

@@ -10,7 +10,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// soon is how long Run may take to end: far more than it needs, and less than a long poll.
+// soon is how long Run may take to end: far more than it needs, and less than the duration of a long poll, so that a
+// bot that only waits for its poll to end fails.
 const soon = 15 * time.Second
 
 // bench is one running bot, for one check. Its methods end the check when something fails.
@@ -50,8 +51,9 @@ func with(ctx context.Context, h Harness, in *inbox, body func(b *bench)) error 
 	return run(ctx, h, p, in, body)
 }
 
-// run does the same with an open bot. The bot's Run gets a context of its own, which ends after body (or before it, if
-// ctx has ended already). With the check's context, a Run that hangs would return just when the check's time is over.
+// run runs the open bot p against in, calls body, stops the bot, and returns what failed. The bot's Run gets a context
+// of its own, which ends after body (or before it, if ctx has ended already). With the check's context, a Run that hangs
+// would return just when the check's time is over.
 func run(ctx context.Context, h Harness, p platforms.Bot, in *inbox, body func(b *bench)) (err error) {
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	in.bot, in.life = p.ID(), life
@@ -140,7 +142,8 @@ func (b *bench) send(a relay.Send) relay.Result {
 	return res
 }
 
-// until waits until holds is true. It polls, since a status does not tell when it changes.
+// until waits until holds is true. It polls, since a bot does not report when its status changes. otherwise makes the
+// error if the check's time is over first.
 func (b *bench) until(holds func() bool, otherwise func() error) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -161,14 +164,14 @@ func (b *bench) connected(when string) {
 	})
 }
 
-// reply answers in the place an event came from.
+// reply returns the action that sends text to the place from which an event came.
 func reply(ev relay.Event, text string) relay.Send {
 	return relay.Send{Chat: ev.Source.ChatID, Content: text, Meta: relay.Metadata{
 		Scope: ev.Source.Scope, ThreadID: ev.Source.ThreadID, UserID: ev.Source.UserID, Notify: true,
 	}}
 }
 
-// sent returns the texts of the messages the network carried out.
+// sent returns the texts of the bot's messages that the network accepted, oldest first.
 func sent(h Harness) []string {
 	out := []string{}
 	for _, r := range h.Received() {

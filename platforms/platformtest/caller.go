@@ -34,13 +34,13 @@ type Caller struct {
 	mu      sync.Mutex // guards waiting
 	waiting []func() platforms.HookRequest
 	bot     atomic.Pointer[platforms.Hook]
-	deaf    atomic.Bool
+	deaf    atomic.Bool // the next answer of the bot gets lost
 }
 
 // Calls makes the caller call the bot from now on. It is for a Harness's Open.
 func (c *Caller) Calls(bot platforms.Hook) { c.bot.Store(&bot) }
 
-// Say makes a request after those that wait. It is made anew, as networks sign anew, for every try.
+// Say queues a request behind those that wait. request is called for every try, since networks sign each try anew.
 func (c *Caller) Say(request func() platforms.HookRequest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +76,7 @@ func (c *Caller) run(ctx context.Context) {
 	}
 }
 
-// call makes one request, and reports whether the network knows that it was taken.
+// call makes one request, and reports whether the bot's answer is a success and did not get lost.
 func (c *Caller) call(ctx context.Context, bot platforms.Hook, r platforms.HookRequest) bool {
 	status := bot.Receive(ctx, r).Status
 	return !c.deaf.Swap(false) && status >= 200 && status < 300

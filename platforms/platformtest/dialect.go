@@ -53,7 +53,7 @@ func CheckLetters(t Failer, source string, out any, got map[rune]int) {
 	}
 }
 
-// Document returns markdown of n numbered words, in every construct.
+// Document returns random markdown of n words, "word1x" to "wordnx" in order, in constructs of every kind.
 func Document(t *rapid.T) (source string, n int) {
 	word := func() string { n++; return fmt.Sprintf("word%dx", n) }
 	var inline, block func(depth int) string
@@ -173,7 +173,7 @@ func Cuts(t *testing.T, split func(t *testing.T, source string) []string) {
 	}
 }
 
-// lines are beginnings, ends and middles of blocks.
+// lines are beginnings, ends and middles of blocks, of which Pieces.Test makes its texts.
 var lines = []string{
 	"", "", "", "a", "b c", "- a", "-", "* b", "+ c", "1. a", "2. b", "7) c", "  a", "   b", "    c", "\ta", "  - a", "    - b", "   1. c",
 	"> a", ">", "> - a", "> > b", ">- c", "```", "```go", "~~~", "  ```", "> ```", "- ```", "# a", "## b", "---", "***", "===", "- - -", "--", "* * *",
@@ -181,16 +181,17 @@ var lines = []string{
 	"[a]: /b", "[a]: https://e.org", "[b]: https://e.org 'c", "c'", "'c'", "[b]: <https://e.org>", "[a] [b] [c][a]", "![a][b]", "**a", "b** *c*", "a\\", "a  ", "[c]:", "- [x] a", "- [a]: https://e.org", "> [c]: https://e.org",
 }
 
-// Pieces is a dialect that renders long texts piece by piece.
+// Pieces tests a dialect that renders long texts piece by piece.
 type Pieces struct {
 	Parser parser.Parser
-	Clean  func(source string) string
+	Clean  func(source string) string // makes any string one that the dialect can parse and send
 	// Diff renders source within b and at once, and returns how the two differ; empty: they do not.
 	Diff func(source string, b markdown.Bounds) string
 }
 
-// tightest returns the smallest bounds, of at least weight, within which no block of source is left unparsed; the zero
-// value, the default bounds, if there are none.
+// tightest returns tight bounds within which no block of source is left unparsed. It tries weight (a number of lines,
+// marks and cells) and then larger numbers, in growing steps. If none below the default is enough, it returns the zero
+// value, which means the default bounds.
 func (p Pieces) tightest(source string, weight int) markdown.Bounds {
 	for weight < markdown.MaxMarkup {
 		b := markdown.Bounds{Markup: weight}
@@ -206,6 +207,7 @@ func (p Pieces) tightest(source string, weight int) markdown.Bounds {
 	return markdown.Bounds{}
 }
 
+// check fails the test if source rendered in pieces, of at least weight, differs from source rendered at once.
 func (p Pieces) check(t Failer, source string, weight int) {
 	t.Helper()
 	b := p.tightest(source, weight)

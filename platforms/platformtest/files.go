@@ -42,9 +42,9 @@ type Shown struct {
 	Content []byte
 }
 
-// sample is a file that the checks send: the requested kind, and the real one.
+// sample is a file that the checks send.
 type sample struct {
-	kind    string
+	kind    string // that the action asks for; facts has the kind that the content really is
 	name    string
 	facts   relay.FileFacts
 	content string
@@ -61,10 +61,11 @@ var (
 		"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x00\x00\x00\x00" + strings.Repeat("cat", 100)}
 	page = sample{"document", "report.pdf", relay.FileFacts{Format: relay.FormatOther, Mime: "application/pdf", Ext: ".pdf", Kind: relay.TypeDocument},
 		"%PDF-1.7\n" + strings.Repeat("page ", 9<<10)}
+	// liar is a PDF that the action calls a voice note.
 	liar = sample{"voice", "voice.pdf", page.facts, "%PDF-1.7\nno voice at all"}
 )
 
-// checkFilesOut is rule 13.
+// checkFilesOut checks rule 13 of the package comment: files out.
 func checkFilesOut(b *bench) {
 	p, able := b.p.(platforms.MediaSender)
 	h, tells := b.h.(FileTaker)
@@ -123,7 +124,7 @@ func (b *bench) posts(p platforms.MediaSender, h FileTaker, a relay.SendMedia) {
 		fail("file %s arrived in chat %s, want %s", a.File.Name, taken[0].Chat, a.Chat)
 	case !bytes.Equal(taken[0].Content, want):
 		fail("of file %s arrived other bytes: %d, want %d", a.File.Name, len(taken[0].Content), len(want))
-	case len(a.Caption) < 100 && taken[0].Caption != a.Caption && !slices.Contains(sent(b.h), a.Caption): // which may follow a voice note
+	case len(a.Caption) < 100 && taken[0].Caption != a.Caption && !slices.Contains(sent(b.h), a.Caption): // a caption may also follow its file as a message
 		fail("file %s has the caption %q, want %q", a.File.Name, taken[0].Caption, a.Caption)
 	}
 }
@@ -139,7 +140,7 @@ func (b *bench) longCaption(p platforms.MediaSender, h FileTaker, ev relay.Event
 	}
 }
 
-// checkFilesIn is rule 14.
+// checkFilesIn checks rule 14 of the package comment: files in.
 func checkFilesIn(b *bench) {
 	p, able := b.p.(platforms.MediaFetcher)
 	h, tells := b.h.(FileShower)
@@ -175,7 +176,7 @@ func checkFilesIn(b *bench) {
 	cancelled, cancel := context.WithCancel(b.ctx)
 	cancel()
 	r, err := p.FetchMedia(cancelled, a)
-	if err == nil { // it may look at its context when it is read
+	if err == nil { // the reader may notice the end of its context only while it is read
 		_, err = io.ReadAll(r)
 		err = errors.Join(err, r.Close())
 	}

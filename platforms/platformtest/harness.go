@@ -26,8 +26,8 @@ const (
 // Place is a chat on the harness's network.
 type Place int
 
-// The places. For a network without threads, Say in Thread returns an error that wraps
-// errors.ErrUnsupported; the suite then leaves that part out. Of a network without shared chats see Lacks.
+// The places. For a network without threads, Say in Thread returns an error that wraps errors.ErrUnsupported, and the
+// suite skips the checks of threads. A network without shared chats says so with Lacks.Groups.
 const (
 	Direct Place = iota // the person's own direct-message chat with the bot
 	Group               // a shared chat
@@ -47,7 +47,7 @@ type Received struct {
 // to notice. Its error means that the harness itself broke.
 type Harness interface {
 	// Open makes the bot as its Network would, with Credential and with a log that Logged shows. The suite
-	// calls it again, as a restart, after the Run of the bot before returned.
+	// calls it again, as a restart, after the Run of the previous bot returned.
 	Open() (platforms.Bot, error)
 
 	// Say makes a person write a text message (plain words, no command, no mention) in a place.
@@ -56,8 +56,8 @@ type Harness interface {
 	// Echo shows the bot one of its own messages in a place, on networks that send a bot its own messages.
 	Echo(ctx context.Context, where Place, text string) error
 
-	// Drop breaks the connection by which events come. The next attempt to connect works. The network must keep
-	// messages that come after that.
+	// Drop breaks the connection by which events come. The next attempt to connect succeeds. The network must keep the
+	// messages that people write after the break.
 	Drop(ctx context.Context) error
 
 	// Revoke makes the network reject the credential from now on, and ends connections made with it.
@@ -79,7 +79,8 @@ type Harness interface {
 	Logged() string
 }
 
-// Lacks says which common abilities a network does not have. A Harness without a method Lacks() Lacks has all of them.
+// Lacks says how a network differs from the common ones, so that the suite expects less of it or something else. A
+// Harness without a method Lacks() Lacks means the zero value: a common network.
 type Lacks struct {
 	Groups     bool // it has no shared chats: the suite writes in Direct instead
 	Revocation bool // it cannot reject the credential
@@ -97,7 +98,7 @@ type Lacks struct {
 	Standing bool
 }
 
-// lacks returns the abilities that h's network does not have.
+// lacks returns how h's network differs from the common ones.
 func lacks(h Harness) (l Lacks) {
 	if h, ok := h.(interface{ Lacks() Lacks }); ok {
 		l = h.Lacks()

@@ -13,11 +13,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// looks is how often the suite looks for goroutines that Run left. One look takes half a second, which is too short on
-// a busy machine.
+// looks is how many times at most the suite looks for goroutines that Run left. One look waits half a second for them
+// to end, which is too short on a busy machine.
 const looks = 6
 
-// checkStops is rule 1.
+// checkStops checks rule 1 of the package comment: stops.
 func checkStops(ctx context.Context, h Harness) error {
 	p, err := h.Open()
 	if err != nil {
@@ -44,13 +44,14 @@ func checkStops(ctx context.Context, h Harness) error {
 		return fmt.Errorf("after Run returned: %w", err)
 	}
 
-	// A context that ended before the start is the same case.
+	// Run must also return if its context ended before the start. The bench gets the check's own context, so that it
+	// has time to wait for that.
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	return with(ended, h, &inbox{}, func(b *bench) { b.ctx = ctx })
 }
 
-// checkCursor is rule 2: the process dies while Accept has not answered.
+// checkCursor checks rule 2 of the package comment, cursor: the process dies before Accept has returned.
 func checkCursor(ctx context.Context, h Harness) error {
 	dying := new(inbox)
 	dying.judge = func(context.Context, int) error {
@@ -69,7 +70,7 @@ func checkCursor(ctx context.Context, h Harness) error {
 	if lacks(h).Handed { // the network does not repeat the two, but a restarted bot must get the next one
 		return with(ctx, h, &inbox{cursor: dying.cursor}, func(b *bench) { b.hear(Ann, shared(b.h), "third") })
 	}
-	// After the restart both must come: nothing was accepted.
+	// After the restart both messages must come, since neither was accepted.
 	return with(ctx, h, &inbox{cursor: dying.cursor}, func(b *bench) { b.inOrder("first", "second") })
 }
 
@@ -78,7 +79,7 @@ func (b *bench) offered() {
 	b.until(func() bool { return len(b.in.batches()) > 0 }, func() error { return errors.New("wait for the first batch") })
 }
 
-// checkAgain is rule 3.
+// checkAgain checks rule 3 of the package comment: again.
 func checkAgain(ctx context.Context, h Harness) error {
 	const refusals = 2
 	in := &inbox{judge: func(_ context.Context, n int) error {
@@ -115,7 +116,7 @@ func ids(b platforms.Batch) []relay.EventID {
 	return out
 }
 
-// checkOrder is rule 4.
+// checkOrder checks rule 4 of the package comment: order.
 func checkOrder(b *bench) {
 	var want []string
 	for i := range 12 {
@@ -131,7 +132,7 @@ func checkOrder(b *bench) {
 	b.inOrder(want...)
 }
 
-// checkSources is rule 5.
+// checkSources checks rule 5 of the package comment: sources. Ann writes in every place, and Bob in his direct chat.
 func checkSources(b *bench) {
 	var src [Thread + 1]relay.Source
 	texts, groups := []string{"in private", "in the group", "in its twin", "in the thread"}, !lacks(b.h).Groups
@@ -171,12 +172,12 @@ func checkSources(b *bench) {
 	}
 }
 
-// checkOwn is rule 6.
+// checkOwn checks rule 6 of the package comment: own.
 func checkOwn(b *bench) {
 	const own = "from the bot itself"
 	for _, place := range slices.Compact([]Place{Direct, shared(b.h)}) {
 		must("harness: echo", b.h.Echo(b.ctx, place, own))
-		// Events of a chat come in order: once this one is there, the echo was there before or never.
+		// Events of a chat come in order: once ev has come, an event of the echo has come before it or never comes.
 		ev := b.hear(Ann, place, fmt.Sprintf("after echo %d", place))
 		answer := fmt.Sprintf("answer %d", place)
 		b.send(reply(ev, answer))
@@ -189,7 +190,7 @@ func checkOwn(b *bench) {
 	}
 }
 
-// checkRepair is rule 7.
+// checkRepair checks rule 7 of the package comment: repair.
 func checkRepair(b *bench) {
 	b.hear(Ann, Direct, "before the drop")
 	b.connected("before a dropped connection")

@@ -12,12 +12,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// inbox plays the hub: it keeps accepted events, refuses when told to, and notes in every check what breaks the rules
-// of platforms.Inbox.
+// inbox plays the hub: it keeps accepted events, refuses the batches that judge refuses, and records as faults
+// everything by which the bot breaks the rules of platforms.Inbox.
 type inbox struct {
 	// Set before the platform runs.
 	bot  relay.Bot
-	life context.Context // of Run: when it ends, the process dies
+	life context.Context // the context of Run; its end plays the death of the process
 	// judge, when not nil, is asked first; n counts the calls from 0. An error refuses the batch.
 	judge func(ctx context.Context, n int) error
 
@@ -90,8 +90,8 @@ func (b *bench) event(text string) relay.Event {
 	return b.eventThat(0, func(ev relay.Event) bool { return ev.Text == text }, fmt.Sprintf("an event that says %q", text))
 }
 
-// eventThat waits for an accepted event, other than the first before ones, for which is returns true, and returns the
-// first such event. what names it in the error.
+// eventThat skips as many accepted events as before says, waits for one for which is returns true, and returns the first
+// such event. what names the event in the error.
 func (b *bench) eventThat(before int, is func(relay.Event) bool, what string) (found relay.Event) {
 	b.until(func() bool {
 		got := b.in.events()[before:]

@@ -12,7 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// checkCancelled is rule 8.
+// checkCancelled checks rule 8 of the package comment: cancelled.
 func checkCancelled(b *bench) {
 	ev := b.hear(Ann, Direct, "hello")
 	cancelled, cancel := context.WithCancel(b.ctx)
@@ -24,7 +24,7 @@ func checkCancelled(b *bench) {
 	if ae := relay.Explain(err); ae.Outcome != relay.NotSent {
 		fail("send on a cancelled context: %q is not classified as not sent", err)
 	}
-	b.send(reply(ev, "now")) // comes after anything that is still on its way
+	b.send(reply(ev, "now")) // would arrive after a "never" that is still on its way
 	b.carriedOut("now")
 }
 
@@ -35,7 +35,7 @@ func (b *bench) carriedOut(want ...string) {
 	}
 }
 
-// checkUnclear is rule 9.
+// checkUnclear checks rule 9 of the package comment: unclear.
 func checkUnclear(b *bench) {
 	ev := b.hear(Ann, Direct, "hello")
 	b.breakNextSend()
@@ -50,8 +50,8 @@ func checkUnclear(b *bench) {
 	b.carriedOut("unclear", "clear")
 }
 
-// maybeSent ends the check unless err says that the outcome is unknown. err is the error of what, an action over a
-// connection that broke after the request had left.
+// maybeSent ends the check unless err says that the outcome is unknown. err is the error of an action over a connection
+// that broke after the request had left; what names the action.
 func maybeSent(what string, err error) {
 	if err == nil {
 		fail("%s over a broken connection returned no error", what)
@@ -60,13 +60,13 @@ func maybeSent(what string, err error) {
 	if ae.Outcome != relay.MaybeSent {
 		fail("%s over a connection that broke after the request left: %q counts as not sent", what, err)
 	}
-	// The gateway sends a message again that failed with "network"; this one may stand already.
+	// A gateway repeats a message that failed with "network" in the error. This message may be in the chat already.
 	if !strings.Contains(ae.Public, "timed out") || strings.Contains(ae.Public, "network") {
 		fail("public words of %s's unknown outcome are %q; want \"timed out\" and not \"network\" in them", what, ae.Public)
 	}
 }
 
-// checkAbilities is rule 10.
+// checkAbilities checks rule 10 of the package comment: abilities. It tries every kind of action.
 func checkAbilities(b *bench) {
 	ev := b.hear(Ann, shared(b.h), "hello")
 	d, bot := platforms.Describe(b.p), b.p.ID()
@@ -78,7 +78,7 @@ func checkAbilities(b *bench) {
 	}
 	direct := b.hear(Ann, Direct, "in private").Source.ChatID
 	for _, a := range actions(ev.Source) {
-		if _, draft := a.(relay.Draft); draft { // which no shared chat must take
+		if _, draft := a.(relay.Draft); draft { // a shared chat need not accept drafts
 			a = a.Aimed(direct)
 		}
 		if typing, ok := a.(relay.Typing); ok && lacks(b.h).Hush {
@@ -96,7 +96,7 @@ func checkAbilities(b *bench) {
 	checkManager(b, ev.Source.Place(), ann, bob)
 }
 
-// actions returns one action of each kind; the message is filled in later.
+// actions returns one action of each kind, without the ids of messages and of new threads: able fills those in.
 func actions(src relay.Source) []relay.Action {
 	c, m := src.ChatID, reply(relay.Event{Source: src}, "").Meta
 	return []relay.Action{
@@ -115,7 +115,7 @@ func actions(src relay.Source) []relay.Action {
 	}
 }
 
-// unable looks whether the bot refuses a, which is not among its ops.
+// unable checks that the bot refuses a, which is not among its ops, and sends nothing.
 func (b *bench) unable(a relay.Action) {
 	before := len(b.h.Received())
 	res, err := platforms.Do(b.ctx, b.p, a)
@@ -126,7 +126,7 @@ func (b *bench) unable(a relay.Action) {
 	}
 }
 
-// able carries a out on a message that the bot sent for it, and checks what the network saw.
+// able carries a out, if it is about a message on one that the bot has just sent, and checks what the network saw.
 func (b *bench) able(chat relay.ChatID, a relay.Action) {
 	text := "for " + string(a.Op())
 	own := b.send(relay.Send{Chat: chat, Content: text}).MessageID
@@ -169,7 +169,7 @@ func (b *bench) able(chat relay.ChatID, a relay.Action) {
 	}
 }
 
-// checkPlaces checks who sees the group, where it is, and whose the direct chats are.
+// checkPlaces checks the bot's answers about who sees the group, in which place it is, and whose the direct chats are.
 func checkPlaces(b *bench, group, ann, bob relay.Source) {
 	if r, ok := b.p.(platforms.Roster); ok {
 		sees, err := r.CanSee(b.ctx, group.Place(), ann.UserID)
@@ -221,7 +221,7 @@ func checkManager(b *bench, group relay.Place, ann, bob relay.Source) {
 	}
 }
 
-// checkLength is rule 11.
+// checkLength checks rule 11 of the package comment: length.
 func checkLength(b *bench) {
 	ev := b.hear(Ann, Direct, "hello")
 	d := platforms.Describe(b.p)

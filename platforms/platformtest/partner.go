@@ -14,7 +14,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 )
 
-// partnersEnv is the folder of the npm packages that others wrote and our tests play against: node_modules.
+// partnersEnv names the environment variable with the path of a node_modules folder: it has npm packages by others, on
+// which our tests try our output.
 const partnersEnv = "HERMES_CONNECTOR_PARTNERS"
 
 // Partner returns the folder of an npm package. The test is skipped where the packages are not installed.
@@ -27,9 +28,10 @@ func Partner(t *testing.T, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// AskPartner runs script, the body of an async function of input, which has the package as partner. Its result goes
-// into output. Both are JSON. name is a package that can be required, or a module of one that can only be imported:
-// "file-type/index.js". The test is skipped if the packages are not installed.
+// AskPartner runs script in Node: the body of an async JavaScript function with the parameters partner, which is the
+// package, and input. The function's result goes into output. Both input and output pass as JSON. name is a package that
+// can be required, or a module of a package that can only be imported: "file-type/index.js". The test is skipped if the
+// packages are not installed.
 func AskPartner(t *testing.T, name, script string, input, output any) {
 	t.Helper()
 	const frame = `const path = process.argv[1];
@@ -52,7 +54,7 @@ func AskPartner(t *testing.T, name, script string, input, output any) {
 	}
 }
 
-// Running runs p until the test ends. It returns a function that lists the batches so far.
+// Running runs p until the test ends. It returns a function that lists the batches that p has handed in so far.
 func Running(t *testing.T, p platforms.Bot) func() []platforms.Batch {
 	t.Helper()
 	in := &inbox{bot: p.ID()}
@@ -73,10 +75,10 @@ type FormPart struct {
 	Name, Type string
 	File       string // the file's name; empty: this is a field
 	Content    []byte
-	Cut        bool // busboy stopped in the middle of it
+	Cut        bool // busboy read only the beginning of the part
 }
 
-// ReadForm parses a request's body with busboy. The test is skipped where that is not installed.
+// ReadForm parses a request's body with busboy. The test is skipped where busboy is not installed.
 func ReadForm(t *testing.T, contentType string, body []byte) (parts []FormPart) {
 	t.Helper()
 	AskPartner(t, "busboy", `return await new Promise((done, fail) => {

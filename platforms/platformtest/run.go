@@ -26,7 +26,7 @@
 //	 7  repair:      A dropped connection is repaired without help; a revoked credential ends Run with an error.
 //	 8  cancelled:   Send on a cancelled context sends nothing and is NotSent.
 //	 9  unclear:     A connection that breaks after the request left is MaybeSent, and is not repeated.
-//	10  abilities:   Every ability it implements is in Ops, and works; every other is refused.
+//	10  abilities:   Every ability that the bot implements is in Ops, and works; every other is refused.
 //	11  length:      A message of the advertised length in the advertised unit is one message, one more is not.
 //	12  secrets:     No error, status, log line or event contains the credential, and no log line what people wrote.
 //

@@ -17,8 +17,8 @@ const (
 	answered = "pumpernickel zeppelin rhubarb"
 )
 
-// checkSecrets is rule 12: it makes everything go wrong that can, up to a revoked credential, and reads the errors and
-// logs about it.
+// checkSecrets checks rule 12 of the package comment, secrets. It makes everything go wrong that can, up to a revoked
+// credential, and searches the errors and logs that follow.
 func checkSecrets(b *bench) {
 	if len(b.h.Credential()) < 16 {
 		fail("harness: the credential is too short to be searched for")
@@ -55,6 +55,7 @@ func checkSecrets(b *bench) {
 // output is every text of a platform, except its log.
 type output []string
 
+// add appends v in every form in which Go prints it, and in JSON.
 func (g *output) add(where string, v any) {
 	*g = append(*g, fmt.Sprintf("%s: %v %+v %#v", where, v, v, v))
 	if err, ok := v.(error); ok {

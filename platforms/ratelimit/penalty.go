@@ -23,7 +23,7 @@ const (
 	probeFor = 2 * time.Second
 )
 
-// silence is a time for each cost.
+// silence has one time for each cost: for chat.closed the end of a penalty, for chat.last the entry of the last action.
 type silence [costs]time.Time
 
 // extend closes, until then, everything that a penalty for cost forbids.
@@ -34,14 +34,14 @@ func (s *silence) extend(cost Cost, until time.Time) {
 	}
 }
 
-// longAgo reports whether none of the times counts any more.
+// longAgo reports whether every time is at least lately ago, so that none counts against innocence.
 func (s *silence) longAgo(now time.Time) bool {
 	return !slices.ContainsFunc(s[:], func(at time.Time) bool { return now.Sub(at) < lately })
 }
 
 // doubt is what the limiter knows about the question whether the network's refusals at a cost concern the whole bot.
 type doubt struct {
-	punished map[relay.ChatID]time.Time // since an action passed: the punished chats, and until when; nil: none
+	punished map[relay.ChatID]time.Time // the chats punished since an action last passed, and until when; nil: none
 	shut     time.Time                  // the bot is closed until then
 	probing  time.Time                  // until then one action at a time enters
 	probe    *chat                      // the chat whose action entered last while probing
@@ -116,10 +116,10 @@ func (l *Limiter) Refused(id relay.ChatID, cost Cost, by relay.InstanceID, d tim
 		l.guilty[by] = Later(l.guilty[by], until.Add(lately))
 	}
 	t := &l.doubts[cost]
-	if t.probe == c { // its refusal does not show whether other chats' actions pass
+	if t.probe == c { // a refusal of the probing chat does not show whether other chats' actions pass
 		t.shut, t.probe = now, nil
 	}
-	last := until // of the penalties
+	last := until // the latest end of all penalties
 	for other, end := range t.punished {
 		if other == id || !end.After(now) {
 			delete(t.punished, other)
@@ -136,7 +136,7 @@ func (l *Limiter) Refused(id relay.ChatID, cost Cost, by relay.InstanceID, d tim
 	l.movedLocked()
 }
 
-// Passed says that the network carried out an action of that cost, so it does not refuse the whole bot.
+// Passed says that the network carried out an action of that cost, so the network does not refuse the whole bot.
 func (l *Limiter) Passed(cost Cost) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,14 +8,14 @@ type Rate struct {
 	Burst int           // less than 1 means 1
 }
 
-// Meter measures one Rate. golang.org/x/time/rate counts in floating point, by which one passes a
-// nanosecond early now and then (invariant 2), and it does not say when a later one may pass.
+// Meter measures one Rate. The limiter of golang.org/x/time/rate does not do: it counts in floating point, so that now
+// and then a message passes a nanosecond early (against invariant 2), and does not say when a later message may pass.
 type Meter struct {
 	Rate Rate
 	full time.Time // when the whole burst is there again
 }
 
-// Opens returns when one more may pass after ahead others.
+// Opens returns when one more message may pass, after as many others as ahead says.
 func (m *Meter) Opens(ahead int, now time.Time) time.Time {
 	if m.Rate.Every <= 0 {
 		return now
@@ -24,7 +24,7 @@ func (m *Meter) Opens(ahead int, now time.Time) time.Time {
 	return Later(m.full, now).Add(-spare)
 }
 
-// Take counts one that passes.
+// Take counts a message that passes.
 func (m *Meter) Take(now time.Time) {
 	if m.Rate.Every > 0 {
 		m.full = Later(m.full, now).Add(m.Rate.Every)

@@ -8,7 +8,7 @@
 //     nobody waits for an action of another instance that may not enter yet, nor for more than one part of another
 //     instance's long message.
 //  2. In any window of length w at most Burst + w/Every messages pass a Rate.
-//  3. During a penalty nothing enters that it forbids.
+//  3. During a penalty nothing enters that the penalty forbids.
 //  4. An action that cannot enter before its deadline is refused at once, and uses up nothing.
 //  5. A chat that is idle, unpunished and fully recovered is forgotten.
 //  6. What chats or instances take beyond their share leaves half of the bot's burst to others.
@@ -51,7 +51,7 @@ const (
 	// look-ups only, and other penalties do not forbid look-ups.
 	Look
 
-	costs = iota
+	costs = iota // how many costs there are
 )
 
 // sweepEvery is how often chats that need no memory are dropped.
@@ -67,7 +67,7 @@ type Limiter struct {
 	bot    Meter
 	shares map[relay.InstanceID]*Meter    // what instances took of Rates.Instance
 	closed time.Time                      // end of the penalty the network laid on the whole bot
-	doubts [costs]doubt                   // whether it means the whole bot without saying so
+	doubts [costs]doubt                   // by cost: whether the network's refusals concern the whole bot
 	guilty map[relay.InstanceID]time.Time // instances whose actions were refused, and until when that counts
 	moved  chan struct{}                  // closed and replaced when closed or a doubt changed
 	signs  map[sign]time.Time             // when each was given
@@ -96,9 +96,9 @@ type chat struct {
 type waiter struct {
 	cost   Cost
 	by     relay.InstanceID
-	looks  bool // only to know when it could enter
+	looks  bool // waits only until an action could enter, and does not enter
 	inside bool // it has the chat's turn already, and waits for the rates only
-	// due is when it could enter, as it last computed. From then on those behind it wait for it.
+	// due is when the action could enter, by its last computation. From that time on the actions behind it wait for it.
 	due time.Time
 }
 
@@ -189,7 +189,9 @@ func (l *Limiter) Due(id relay.ChatID, what string, every time.Duration) bool {
 	return true
 }
 
-// wait blocks until w may enter, and lets it enter, or until it is certain that w cannot enter in time.
+// wait blocks until w may enter, and lets w enter, or until it is certain that w cannot enter in time. w joins the chat's
+// queue, if it has not the turn already. Then wait computes again and again when w could enter: after each change of the
+// chat or of the bot's state, and when the computed time has come.
 func (l *Limiter) wait(ctx context.Context, id relay.ChatID, w *waiter, patience time.Duration) (*chat, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, platforms.NotSent(0, err)
@@ -221,7 +223,7 @@ func (l *Limiter) wait(ctx context.Context, id relay.ChatID, w *waiter, patience
 			err = context.Cause(stop)
 		case at.After(deadline) || !now.Before(deadline):
 			err = context.DeadlineExceeded
-		case at.After(now) && !w.due.After(now): // another chat took its place at the rate: the one behind it may go first
+		case at.After(now) && !w.due.After(now): // another chat used up the rate: the action behind w may now go first
 			c.wakeLocked()
 		}
 		w.due = at
@@ -245,7 +247,8 @@ func (l *Limiter) wait(ctx context.Context, id relay.ChatID, w *waiter, patience
 	}
 }
 
-// turnLocked returns when w could enter at the earliest, and whether nobody goes before w. l.mu must be held.
+// turnLocked returns when w could enter at the earliest, and whether nobody goes before w. Earlier waiters of other
+// instances that may not enter yet do not count. l.mu must be held.
 func (l *Limiter) turnLocked(c *chat, w *waiter, now time.Time) (at time.Time, first bool) {
 	if w.inside {
 		return l.opensLocked(c, w, 0, now), true
@@ -263,7 +266,8 @@ func (l *Limiter) turnLocked(c *chat, w *waiter, now time.Time) (at time.Time, f
 	return l.opensLocked(c, w, ahead, now), first
 }
 
-// opensLocked returns when w could enter after ahead other messages. l.mu must be held.
+// opensLocked returns when w could enter, after as many other messages as ahead says: when no penalty forbids it, and the
+// rates allow it. Beyond its share, w may enter while half of the bot's burst is left. l.mu must be held.
 func (l *Limiter) opensLocked(c *chat, w *waiter, ahead int, now time.Time) time.Time {
 	at := Later(Later(now, c.closed[w.cost]), l.botOpensLocked(w.cost))
 	free := Later(l.bot.Opens(0, now), l.shareLocked(c, w.by).Opens(0, now))
@@ -290,7 +294,8 @@ func (l *Limiter) shareLocked(c *chat, by relay.InstanceID) *Meter {
 	return m
 }
 
-// takeLocked lets w enter, and charges it. l.mu must be held.
+// takeLocked lets w enter, and charges it to the rates. An action beyond its share is not charged to the share. l.mu must
+// be held.
 func (l *Limiter) takeLocked(c *chat, w *waiter, now time.Time) {
 	if !w.inside {
 		c.holder = w
@@ -305,7 +310,8 @@ func (l *Limiter) takeLocked(c *chat, w *waiter, now time.Time) {
 	l.enteredLocked(c, w.cost, now)
 }
 
-// sweepLocked now and then drops state that is not needed, except that of the chat id. l.mu must be held.
+// sweepLocked drops state that is not needed any more, at most once in sweepEvery. It keeps the chat id. l.mu must be
+// held.
 func (l *Limiter) sweepLocked(now time.Time, id relay.ChatID) {
 	if now.Sub(l.swept) < sweepEvery {
 		return

@@ -45,8 +45,8 @@ type Turns struct {
 	check   func(relay.ChatID) error
 }
 
-// New makes the turns of a bot. explain is a failed call's error as a gateway may read it; check is the error of a
-// chat id that the network cannot have.
+// New makes the turns of a bot. explain turns a failed call's error into one that a gateway may read; check returns an
+// error for a chat id that the network cannot have.
 func New(rates ratelimit.Rates, explain func(error) *relay.ActionError, check func(relay.ChatID) error) *Turns {
 	return &Turns{Limiter: ratelimit.New(rates), explain: explain, check: check}
 }
@@ -54,7 +54,7 @@ func New(rates ratelimit.Rates, explain func(error) *relay.ActionError, check fu
 // Turn is one action's stay at the limiter of its chat. It must not be used by several goroutines.
 type Turn struct {
 	*Turns
-	Chat    relay.ChatID // empty: none, so that no limiter is asked
+	Chat    relay.ChatID // empty: the turn belongs to no chat, and does not ask the limiter
 	MovedTo relay.ChatID // the chat's new id, if Move was called
 
 	cost    ratelimit.Cost
@@ -72,11 +72,12 @@ func patience(ctx context.Context) time.Duration {
 	return silenceFor
 }
 
+// WaitOpen implements platforms.Limited.
 func (s *Turns) WaitOpen(ctx context.Context, chat relay.ChatID) error {
 	return s.Limiter.WaitOpen(ctx, chat, patience(ctx))
 }
 
-// Enter waits for the chat's turn. The caller must Leave. Errors are *relay.ActionError, not sent.
+// Enter waits for the chat's turn and returns it; the caller must call its Leave. Errors are *relay.ActionError, not sent.
 func (s *Turns) Enter(ctx context.Context, chat relay.ChatID, cost ratelimit.Cost) (*Turn, error) {
 	if err := s.check(chat); err != nil {
 		return nil, err
@@ -137,9 +138,9 @@ func (s *Turns) within(ctx context.Context, chat relay.ChatID, cost ratelimit.Co
 // Leave ends the turn. The action's further calls have no place in the chat's order.
 func (t *Turn) Leave() { t.release() }
 
-// Move takes the turn to another chat.
+// Move ends the turn in its chat, and waits for the turn of another chat.
 func (t *Turn) Move(ctx context.Context, to relay.ChatID) error {
-	t.release() // once more it does nothing
+	t.release() // if Enter fails, Leave calls it a second time, which does nothing
 	next, err := t.Enter(ctx, to, t.cost)
 	if err != nil {
 		return err
@@ -151,13 +152,14 @@ func (t *Turn) Move(ctx context.Context, to relay.ChatID) error {
 // Call is one call of an action.
 type Call struct {
 	Do     func(context.Context) error
-	Again  bool // carried out twice, it has the effect of once
-	Undoes bool // refused, it has no effect, whatever became of the tries before
-	Apart  bool // its penalties are not the chat's
+	Again  bool // the call may be repeated: carried out twice, it has the effect of once
+	Undoes bool // a refusal is the result of the call, even if an earlier try had an unknown outcome
+	Apart  bool // the limiter does not learn of the call's result: a penalty for the call is not one of the chat
 }
 
 // Do makes one call. If the call certainly was not carried out, or may be carried out twice, Do tries again as long as
-// ctx's deadline allows.
+// ctx's deadline allows. If the outcome of some try is unknown, Do returns that try's error, unless a later try succeeds
+// or c.Undoes applies.
 func (t *Turn) Do(ctx context.Context, c Call) error {
 	again := backoff.Backoff{First: 500 * time.Millisecond, Max: 4 * time.Second}
 	var last, unclear error // of earlier tries: the last error, and one with an unknown outcome
@@ -205,7 +207,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	return patient.Err() == nil && backoff.Pause(patient, d)
 }
 
-// next waits for the limiter, for a second call of the turn on.
+// next waits for the limiter before each call of the turn except the first, whose place was paid when the turn began.
 func (t *Turn) next(ctx context.Context) error {
 	if !t.paid && t.Chat != "" {
 		if err := t.Limiter.Next(ctx, t.Chat, t.cost, patience(ctx)); err != nil {
@@ -275,7 +277,7 @@ type Text interface {
 	Left() int
 	// Send posts the next part in the turn's chat, and goes on to the one after it.
 	Send(ctx context.Context, t *Turn) (relay.MessageID, error)
-	// Skip goes on to the one after it if err says that nobody could see the next part.
+	// Skip drops the next part, and returns true, if err, which Send returned, says that people would see nothing of it.
 	Skip(err error) bool
 }
 
@@ -328,11 +330,11 @@ func (s *Turns) Edit(ctx context.Context, a relay.Edit, x Text, replace func(con
 	return t.Post(ctx, x, a.Message)
 }
 
-// Post posts the text behind the parts that stand already.
+// Post posts the text's parts, behind those already posted, whose ids are in stand.
 func (t *Turn) Post(ctx context.Context, x Text, stand ...relay.MessageID) (relay.Result, error) {
 	for x.Left() > 0 {
 		t.waits = len(stand) == 0 && platforms.Name(ctx) != ""
-		if len(stand) > 0 { // the rest has to follow
+		if len(stand) > 0 { // the rest must follow, so it waits as long as ctx allows
 			ctx = platforms.Patient(ctx, ctx)
 		}
 		id, err := x.Send(ctx, t)

@@ -10,7 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
 
-// Examine implements platforms.Examiner.
+// Examine implements platforms.Examiner: it checks that the daemon answers and has the account, and each claimed group.
 func (p *Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.Examination) {
 	asked := httpcall.Asked{About: p.bot.String(), Network: "signal-cli's daemon", Host: p.daemon.host()}
 	var all []group

@@ -54,7 +54,8 @@ func (m *parcel) Left() int {
 	return len(m.parts)
 }
 
-// Send implements sender.Text.
+// Send implements sender.Text. The file is read while the request is sent: Send makes the JSON of the message with a
+// mark in the place of the file's content, and puts the content between the two halves.
 func (m *parcel) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, error) {
 	if m.id != "" {
 		return m.letter.Send(ctx, t)
@@ -64,9 +65,10 @@ func (m *parcel) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 		m.addPart(ps)
 	}
 	if m.voice {
-		ps["voiceNote"] = true // which older daemons do not know, and leave alone
+		ps["voiceNote"] = true // older daemons ignore it
 	}
-	const mark = "\x01" // in no file's name, and as JSON writes it nowhere else
+	// JSON writes the mark as \u0001. Only the account, the type and the escaped name stand before it, and have none.
+	const mark = "\x01"
 	ps["attachments"] = []string{"data:" + m.file.Mime + ";filename=" + url.PathEscape(m.file.Name) + ";base64," + mark}
 	head, tail, _ := strings.Cut(string(m.p.daemon.body("send", ps)), `\u0001`)
 	id, err := m.post(ctx, t, func(ctx context.Context, out *sent) error {
@@ -89,8 +91,8 @@ func (m *parcel) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	return id, nil
 }
 
-// FetchMedia implements platforms.MediaFetcher. The daemon gives a file in base64, in one object of JSON, which is read as it
-// comes: several files of 25 MB would not fit into memory.
+// FetchMedia implements platforms.MediaFetcher. The daemon gives a file in base64, in one object of JSON, which is
+// decoded as it arrives: several files of 25 MB would not fit into memory.
 func (p *Bot) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser, error) {
 	if a.Size > relay.MaxFile {
 		return nil, errTooLarge
@@ -137,10 +139,10 @@ func cut(method string, err error) error {
 	return &httpcall.Fault{What: method, Message: err.Error()}
 }
 
-// maxHead is how many bytes of an answer may stand before a file, and how long an answer without a file may be.
+// maxHead is how many bytes are read of an answer that holds no file.
 const maxHead = 16 << 10
 
-// opened returns the file in an answer.
+// opened returns the file in an answer, or the reason why the answer holds none.
 func opened(resp *http.Response, method string) (io.Reader, error) {
 	from := bufio.NewReaderSize(resp.Body, maxHead)
 	const key = `"data":"`

@@ -16,8 +16,8 @@ func (p *Bot) me(uuid, number string) bool {
 	return number == p.account || uuid != "" && idOf(uuid, "") == p.self()
 }
 
-// event makes an event of an envelope; nil: there is nothing for the bot in it. The bot remembers what it says about
-// people.
+// event returns the event of an envelope; nil: the envelope has nothing for the bot. The bot remembers what the
+// envelope says about people.
 func (p *Bot) event(env *envelope) *relay.Event {
 	own := p.me(env.UUID, env.Number)
 	p.learn(env.Number, idOf(env.UUID, ""), env.Name)
@@ -85,7 +85,8 @@ func (p *Bot) source(env *envelope, m *dataMessage) relay.Source {
 	return src
 }
 
-// text puts names in the place of mentions, and leaves out those of the bot; named: there was one of the bot.
+// text returns text with names in the place of mentions, and without mentions of the bot; named: the bot is mentioned.
+// It begins with the last mention, so that the positions of the others stay right.
 func (p *Bot) text(text string, mentions []mention) (_ string, named bool) {
 	if len(mentions) == 0 {
 		return text, false

@@ -16,8 +16,8 @@ import (
 // maxPeople is how many people's numbers and names are remembered.
 const maxPeople = 50_000
 
-// people are those that the daemon knows: their numbers and their names. It asks the daemon for those that it does not
-// remember.
+// people remembers the numbers and the names of the people whom the daemon knows. It asks the daemon for those that it
+// does not remember.
 type people struct {
 	daemon *daemon // set once, by open
 
@@ -81,7 +81,7 @@ func (p *people) who(number string) relay.UserID {
 	return p.byNumber[number]
 }
 
-// called returns a person's name, if it is remembered.
+// called returns a person's name, if it is remembered; else their number or their UUID.
 func (p *people) called(uuid, number string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,7 +89,7 @@ func (p *people) called(uuid, number string) string {
 	return cmp.Or(p.names[cmp.Or(who, p.byNumber[number])], number, string(who))
 }
 
-// DirectUser implements platforms.DirectChats. It knows nobody for a number of which the daemon has not told.
+// DirectUser implements platforms.DirectChats. For a number whose person the daemon has not named, the user is empty.
 func (p *people) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
 	switch {
 	case uuidForm.MatchString(string(chat)):
@@ -100,7 +100,8 @@ func (p *people) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
 	return "", false
 }
 
-// FindPeople implements platforms.PersonFinder, by their number. Signal is asked only for one that the daemon does not know.
+// FindPeople implements platforms.PersonFinder, by number. Signal is asked only about a number that the daemon does not
+// know.
 func (p *people) FindPeople(ctx context.Context, handle string) ([]relay.Source, error) {
 	if !isNumber(handle) {
 		return nil, nil
@@ -153,7 +154,7 @@ func (g group) admin(who relay.UserID) bool {
 		slices.ContainsFunc(g.Members, func(m member) bool { return m.Admin && m.is(who) })
 }
 
-// group asks for a group; one that the daemon does not know has no id.
+// group asks the daemon for a group; the result has no ID if the daemon does not know the group.
 func (p *people) group(ctx context.Context, id string) (group, error) {
 	var all []group
 	if err := p.daemon.call(ctx, "listGroups", params{"groupId": []string{id}}, &all); err != nil {

@@ -54,7 +54,7 @@ type params map[string]any
 
 // The codes of errors, of JSON-RPC and of signal-cli.
 const (
-	codeParams    = -32602 // of an account that the daemon does not have
+	codeParams    = -32602 // among others: the daemon does not have the account
 	codeInternal  = -32603
 	codeUser      = -1
 	codeIO        = -3
@@ -117,10 +117,10 @@ type sendResult struct {
 	RetryAfter int64  `json:"retryAfterSeconds"`
 }
 
-// answered reads the answer to a call.
+// answered decodes the result in the answer to a call into out, or returns the error in it.
 func answered(a httpcall.Answer, method string, out any) error {
 	f := &httpcall.Fault{What: method, Status: a.Status, Sent: a.Sent, Message: httpcall.NoAnswer}
-	if a.Status != http.StatusOK && a.Status != http.StatusCreated { // which stands for no result
+	if a.Status != http.StatusOK && a.Status != http.StatusCreated { // with 201 the call has no result
 		if a.Status < 500 {
 			f.Sent = httpcall.Refused
 		}
@@ -166,7 +166,7 @@ const (
 // refused puts the daemon's error into f.
 func refused(f *httpcall.Fault, e *rpcError) *httpcall.Fault {
 	f.Code = e.Code
-	f.Message, _, _ = strings.Cut(e.Message, ":") // behind it stand names of groups, which logs must not hold
+	f.Message, _, _ = strings.Cut(e.Message, ":") // names of groups may follow, which logs must not contain
 	if results := e.Data.Response.Results; len(results) > 0 {
 		if judged(f, results) == nil { // the daemon reports an error, but somebody has got the message
 			f.Sent = httpcall.Maybe
@@ -177,6 +177,7 @@ func refused(f *httpcall.Fault, e *rpcError) *httpcall.Fault {
 	case e.Code == codeLimited:
 		limited(f, 0)
 	case e.Code == codeIO, e.Code == codeInternal, e.Code == codeUser && strings.HasPrefix(e.Message, "Failed to send"):
+		// f.Sent stays: whether it was sent is unknown.
 	default:
 		f.Sent, f.Status = httpcall.Refused, http.StatusBadRequest
 	}
@@ -193,6 +194,7 @@ func refused(f *httpcall.Fault, e *rpcError) *httpcall.Fault {
 	return f
 }
 
+// limited makes f the refusal of a call by Signal's limits, with a wait of so many seconds; 0: leastPenalty.
 func limited(f *httpcall.Fault, seconds int64) {
 	f.Sent, f.Status, f.Whom, f.RetryAfter = httpcall.Refused, http.StatusTooManyRequests, httpcall.Bot, leastPenalty
 	if d, ok := httpcall.Seconds(strconv.FormatInt(seconds, 10)); ok && d > 0 {
@@ -210,7 +212,7 @@ func judged(f *httpcall.Fault, results []sendResult) error {
 	switch {
 	case len(results) == 0 || is("SUCCESS"):
 		return nil
-	case is("NETWORK_FAILURE"): // on Signal's side of the daemon, so nobody knows
+	case is("NETWORK_FAILURE"): // between the daemon and Signal, so the outcome is unknown
 		f.Message, f.Sent, f.Status = "the daemon lost Signal while it sent", httpcall.Maybe, http.StatusBadGateway
 		return f
 	case is("RATE_LIMIT_FAILURE"):

@@ -41,7 +41,8 @@ type runner struct {
 	said string // the fault that was logged last; empty: none since events came
 }
 
-// Run implements platforms.Bot. No trouble ends it: an account that the daemon does not have may be linked there any time.
+// Run implements platforms.Bot. No trouble ends it: an account that the daemon does not have may be linked there any
+// time.
 func (p *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	defer p.daemon.calls.HTTP.CloseIdleConnections()
 	defer p.daemon.streams.HTTP.CloseIdleConnections()
@@ -58,7 +59,8 @@ func (p *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	return nil
 }
 
-// listen hands in the events of one stream, and returns why it ended.
+// listen hands in the events of one stream, and returns why it ended. A goroutine reads the stream, so that events that
+// arrive while others are being stored are handed in together.
 func (l *runner) listen(ctx context.Context) error {
 	if err := l.load(ctx); err != nil {
 		return err
@@ -89,8 +91,8 @@ func (l *runner) listen(ctx context.Context) error {
 	return cmp.Or(context.Cause(open), <-ended, errEnded)
 }
 
-// read reads events until the stream ends, which it does when its context does. still is the timer that ends a stream
-// that is silent for too long. It does not run while an event waits to be taken.
+// read reads events until the stream ends; the end of its context ends the stream. still is the timer that ends a
+// stream that is silent for too long. The timer does not run while an event waits to be taken.
 func read(stream io.Reader, events chan<- string, still *time.Timer, silence time.Duration) error {
 	lines := bufio.NewScanner(stream)
 	lines.Buffer(nil, maxLine)
@@ -154,7 +156,8 @@ func (d *daemon) events(ctx context.Context) (*http.Response, error) {
 	return nil, err
 }
 
-// take hands in events, until they are taken. When ctx has ended, it tries once more: the daemon does not bring them again.
+// take hands in events, again and again until they are accepted. When ctx has ended, it tries once more, because the
+// daemon does not send them again.
 func (l *runner) take(ctx context.Context, events []string) {
 	var b platforms.Batch
 	for _, ev := range events {
@@ -218,7 +221,7 @@ func (l *runner) read(b *platforms.Batch, data string) {
 	}
 }
 
-// trouble says in the status and the log why the stream ended, and pauses.
+// trouble reports in the status and the log why the stream ended, and pauses.
 func (l *runner) trouble(ctx context.Context, err error) {
 	in := l.wait.Next()
 	state, reason := platforms.Degraded, "signal-cli does not send events: "+err.Error()

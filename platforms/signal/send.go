@@ -61,7 +61,7 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	return id, err
 }
 
-// params returns the parameters of a message without its text: where it goes, and what it quotes.
+// params returns the parameters of a message without its text: its chat, and the message that it quotes.
 func (l *letter) params(chat relay.ChatID) params {
 	ps := l.p.to(chat)
 	if author, at, ok := parseMessage(l.reply); ok {
@@ -87,7 +87,7 @@ type sent struct {
 
 var errNoMessage = &httpcall.Fault{What: "send", Status: 200, Message: "the answer names no message"}
 
-// post sends one message: do makes the call, and post judges its answer.
+// post sends one message: do makes the call, and post judges its answer. It notes whether Signal wants a captcha.
 func (l *letter) post(ctx context.Context, t *sender.Turn, do func(context.Context, *sent) error) (relay.MessageID, error) {
 	var res sent
 	err := t.Do(ctx, sender.Call{Do: func(ctx context.Context) error {

@@ -1,8 +1,8 @@
 // Package signal is one Signal account behind platforms.Bot. The account is held by signal-cli's daemon, which the
 // operator runs: its stream of server-sent events brings what people write, and its JSON-RPC sends.
 //
-// A person is their UUID. Their number is shown only if they let it: a direct chat has the number as its id while it is
-// shown, else the UUID, as gateways have it.
+// A person is identified by their UUID. Their number is shown only if they allow it: a direct chat has the number as
+// its id while it is shown, else the UUID, as gateways have it.
 //
 // Invariants, besides those of package platforms:
 //
@@ -10,7 +10,7 @@
 //     few may wait, so that a crash loses only those that were on their way; a stop loses none that was read.
 //     cli/help/signal.md says so.
 //  2. A message whose outcome is unknown is never sent again: Signal accepts no key for it.
-//  3. A file goes as its bytes; the daemon is named no path.
+//  3. A file is sent as its bytes; the daemon never gets a path.
 package signal
 
 import (
@@ -70,7 +70,7 @@ type Bot struct {
 	said    *recent.Values[messageIn, string] // the texts of messages: a quotation must contain the text
 	log     *slog.Logger
 	wait    backoff.Backoff // before the stream is opened again
-	silence time.Duration   // after which it is dead
+	silence time.Duration   // after so much silence the stream counts as dead
 	lastTry time.Duration
 	captcha atomic.Bool // Signal wants a captcha, as the last message showed
 }
@@ -166,7 +166,7 @@ func (p *Bot) Status() platforms.Status {
 	return s
 }
 
-// maxText is in characters: Signal shows more of a message only on demand.
+// maxText is how many characters a message has at most: Signal shows more of a message only on demand.
 const maxText = 2000
 
 // Descriptor implements platforms.Bot.

@@ -14,8 +14,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// editWait is how long a chat's next action is held back for the rate of edits, so that the last one of a row of edits
-// leaves. It is also how long an edit of an unfinished text waits: the next one replaces it.
+// editWait is the longest time for which a chat's next action waits until the rate of edits allows another edit, so
+// that the last of several quick edits is sent. An edit of an unfinished text waits no longer either: the next edit
+// replaces it.
 const editWait = 2 * time.Second
 
 // WaitOpen implements platforms.Limited.
@@ -27,7 +28,8 @@ func (w *writer) WaitOpen(ctx context.Context, chat relay.ChatID) error {
 	return nil
 }
 
-// again calls a method that has the same effect if it is carried out twice, and whose penalties are not the chat's.
+// again calls a method that has the same effect if it is carried out twice, that had no effect in any try if Slack
+// refuses one, and whose penalties are not the chat's.
 func (w *writer) again(ctx context.Context, t *sender.Turn, method string, params url.Values, out any) error {
 	return t.Do(ctx, sender.Call{
 		Do:    func(ctx context.Context) error { return w.rest.Call(ctx, method, params, out) },
@@ -35,8 +37,8 @@ func (w *writer) again(ctx context.Context, t *sender.Turn, method string, param
 	})
 }
 
-// Edit implements platforms.Editor. A text over the limit replaces the message by its first part and sends the rest as new
-// messages, unless the text is unfinished; the result names the last.
+// Edit implements platforms.Editor. A text over the limit replaces the message by its first part and sends the rest as
+// new messages, unless the text is unfinished; the result names the last message.
 func (w *writer) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {
 	if err := checkMessage(a.Message); err != nil {
 		return relay.Result{}, err
@@ -119,14 +121,14 @@ func (p *Bot) Reaction(a relay.React) relay.Reaction {
 	return relay.Reaction{Chat: relay.Chat{Bot: p.ID(), ID: a.Chat}, Message: a.Message, Name: emojiName(a.Emoji)}
 }
 
-// statusLasts is the least pause between two equal statuses of a thread. Slack shows one for two minutes, or until the bot
-// says something; a gateway asks every two seconds.
+// statusLasts is the least pause between two equal statuses of a thread. Slack shows a status for two minutes, or until
+// the bot writes something; a gateway asks every two seconds.
 const statusLasts = 10 * time.Second
 
 // maxStatus is how many characters of a status Slack shows.
 const maxStatus = 50
 
-// Typing implements platforms.Typer. Slack shows a status in threads only. It leaves at once or not at all.
+// Typing implements platforms.Typer. Slack shows a status in threads only. A status is sent at once or not at all.
 func (w *writer) Typing(ctx context.Context, a relay.Typing) (relay.Result, error) {
 	t, err := w.turns.AtOnce(ctx, a.Chat)
 	if t == nil {
@@ -148,8 +150,8 @@ func (w *writer) Typing(ctx context.Context, a relay.Typing) (relay.Result, erro
 	return relay.Result{}, nil
 }
 
-// ChatInfo implements platforms.ChatInformer, with the same chat types as events. A question has no place in the chat's
-// order.
+// ChatInfo implements platforms.ChatInformer, with the same chat types as events. It does not wait for the chat's turn,
+// because it shows nothing in the chat.
 func (w *writer) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Result, error) {
 	if err := checkChat(a.Chat); err != nil {
 		return relay.Result{}, err

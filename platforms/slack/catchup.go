@@ -23,28 +23,29 @@ const (
 	maxMissedAge = 24 * time.Hour
 	// missedPage is how many messages are requested from Slack at once.
 	missedPage = 200
-	// maxThreads is in how many threads of a channel missed replies are looked for: in as many of the newest that the
-	// history shows with replies, and in as many of the newest others in which the bot takes part. Each thread costs a
-	// call, and the channel waits meanwhile: if Slack allows few calls a minute, only knownThreads of those others are
-	// asked for.
+	// maxThreads bounds the threads of a channel in which missed replies are looked for: this many of the newest that
+	// the history shows with new replies, and this many of the newest other threads in which the bot takes part. Each
+	// thread costs a call, and the channel waits meanwhile: if Slack allows few calls a minute, only knownThreads of
+	// the other threads are read.
 	maxThreads   = 20
 	knownThreads = 5
-	// maxTries is how often a channel that cannot be read is tried again.
+	// maxTries is how many tries in a row may fail before the catch-up gives up, and how many pauses in a row Slack may
+	// demand before a page.
 	maxTries = 20
 )
 
 // catchup fetches the messages missed while there was no socket. It reads the channels that matter one after the other,
-// each on a goroutine of its own. New messages of a channel that is still to be read are held back; those of all others
-// continue.
+// each on a goroutine of its own. New messages of a channel that is still to be read are held back; those of all other
+// channels are handed in at once.
 type catchup struct {
 	due     time.Time               // when to take the next step; zero: no messages are missing
 	planned bool                    // waits is known
-	from    string                  // the oldest message that may be missing
+	from    string                  // the timestamp after which messages may be missing
 	waits   []relay.ChatID          // channels still to be read, the next one first
 	held    map[relay.ChatID][]item // new messages that are held back
 	tries   int                     // failed tries in a row
 	found   int                     // missed messages so far
-	// reading says that a channel is being read. The result comes on read, which has room for it.
+	// reading says that a channel is being read. The result comes on read, whose buffer has room for it.
 	reading bool
 	read    chan fetched
 }
@@ -78,8 +79,7 @@ func (f *feeder) begin() {
 	})
 }
 
-// hold keeps i back if its channel is still to be read, or may be such a channel because they are not known yet. It
-// reports whether it did.
+// hold keeps i back and returns true if i's channel is still to be read, or if the channels to read are not known yet.
 func (f *feeder) hold(i item) bool {
 	c := &f.catchup
 	if c.due.IsZero() {
@@ -119,7 +119,7 @@ func channelOf(payload []byte) string {
 	return ""
 }
 
-// release hands in the events that were held back for a channel, which need not be read any more.
+// release hands in the events that were held back for a channel that need not be read any more.
 func (f *feeder) release(ctx context.Context, chat relay.ChatID) {
 	items := f.catchup.held[chat]
 	delete(f.catchup.held, chat)
@@ -132,7 +132,8 @@ func (f *feeder) release(ctx context.Context, chat relay.ChatID) {
 	}
 }
 
-// catchUp takes one step: it learns which channels matter, or starts to read one of them.
+// catchUp takes one step. If the channels that matter are not known yet, it first learns them. Then it starts to read
+// one of them, or ends the catch-up if none is left.
 func (f *feeder) catchUp(ctx context.Context) {
 	c := &f.catchup
 	if !c.planned {
@@ -169,8 +170,8 @@ func (f *feeder) handInMissed(ctx context.Context, x fetched) {
 	c := &f.catchup
 	c.reading = false
 	switch {
-	case !c.planned || len(c.waits) == 0 || c.waits[0] != x.chat || c.from != x.from: // another gap has started it over
-		return
+	case !c.planned || len(c.waits) == 0 || c.waits[0] != x.chat || c.from != x.from:
+		return // another gap has started the catch-up over
 	case x.err != nil:
 		c.waits = append(c.waits[1:], x.chat) // the other channels come first
 		f.postpone(ctx, x.err)
@@ -262,7 +263,7 @@ func (f *feeder) plan(ctx context.Context) error {
 }
 
 // missed returns the messages missed in one channel since from, the oldest first; none if the bot may not read the
-// channel.
+// channel. It reads the messages outside threads first, and then the replies in the threads that maxThreads allows.
 func (f *feeder) missed(ctx context.Context, chat relay.ChatID, from string) ([]missedMessage, error) {
 	top, slow, err := f.list(ctx, rest.ChannelHistory, url.Values{
 		"channel": {string(chat)}, "oldest": {from}, "latest": {stampOf(time.Now().Add(clockSlack))}, // without a latest, Slack begins with the oldest
@@ -319,8 +320,9 @@ type missedMessage struct {
 	raw  []byte
 }
 
-// list reads a list of messages, page by page, to its end or to maxMissed. A list that Slack refuses to show is empty. When
-// Slack limits the calls, list pauses and continues where it is: some apps get one short page a minute. paused reports that.
+// list reads a list of messages, page by page, to its end or to maxMissed messages. A list that Slack refuses to show
+// is empty. When Slack limits the calls, list pauses and continues where it was, because some apps get one short page a
+// minute; paused reports that.
 func (f *feeder) list(ctx context.Context, method string, params url.Values) (out []missedMessage, paused bool, err error) {
 	params.Set("limit", fmt.Sprint(missedPage))
 	pauses := 0 // in a row

@@ -32,7 +32,7 @@ const (
 	fixProgram  = "stop the other program, or make an app of its own for it; this server looks again by itself"
 )
 
-// Examine implements platforms.Examiner.
+// Examine implements platforms.Examiner: it checks the two tokens, the scopes, the socket, and each claimed channel.
 func (p *Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.Examination) {
 	at, err := url.Parse(cmp.Or(p.base, slackgo.APIURL))
 	asked := httpcall.Asked{About: p.bot.String(), Network: "Slack", Own: p.base != ""}

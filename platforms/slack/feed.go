@@ -18,7 +18,7 @@ const (
 	// clockSlack is how far messages of different channels may overtake each other, and how wrong this clock may be.
 	// Messages that come twice because of it are recognised by their event ids.
 	clockSlack = time.Minute
-	// lastWrite bounds the write of the state at the end.
+	// lastWrite bounds each of the two writes to the inbox at the end.
 	lastWrite = 2 * time.Second
 )
 
@@ -31,7 +31,8 @@ type feeder struct {
 	left    []item // items that were not handed in when ctx ended
 }
 
-// run hands in events until ctx ends. Slack delivers those again that were not accepted by then.
+// run hands in events until ctx ends. Slack delivers those again that were not accepted by then. The result of a read
+// channel comes first, then the next step of the catch-up, then new events.
 func (f *feeder) run(ctx context.Context) {
 	f.catchup.read = make(chan fetched, 1)
 	for ctx.Err() == nil {
@@ -87,7 +88,8 @@ func (f *feeder) handLeft(ctx context.Context) {
 	}
 }
 
-// feed hands in one run of items; those of a channel that is being caught up wait for that.
+// feed hands in items from the queue. It keeps back the items of a channel that is still to be read. If items is a gap,
+// which comes alone, feed begins a catch-up.
 func (f *feeder) feed(ctx context.Context, items []item) {
 	if items[0].gap {
 		f.begin()
@@ -108,7 +110,7 @@ type draft struct {
 	platforms.Batch
 	items   []item // the items of which it is made
 	presses []pressed
-	seen    string // the newest message among them
+	seen    string // the timestamp of the newest message among them
 }
 
 // pressed is a press, and the address at which its person is told that it does not count.
@@ -134,7 +136,7 @@ func (p *Bot) normaliser(ctx context.Context) normaliser {
 	return normaliser{bot: p.bot, self: p.memory.read().Self, names: asking{p.workspace, ctx}, commands: &p.CommandNames}
 }
 
-// read reads one envelope; a panic counts as its error.
+// read reads one envelope into d; a panic counts as its error.
 func (f *feeder) read(ctx context.Context, d *draft, n normaliser, i item) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -159,8 +161,8 @@ func (f *feeder) read(ctx context.Context, d *draft, n normaliser, i item) (err 
 		if err != nil || !f.ours(command.App, command.Team) {
 			return err
 		}
-		// This is looked up before any name, because names may use up the time. The bot is not in the direct messages
-		// of two people.
+		// Whether the chat is the person's direct chat with the bot is looked up before any name, because names may use
+		// up the time. The bot is not in the direct messages of two people.
 		between := direct(command.Channel) && !f.isDirect(ctx, relay.ChatID(command.Channel), relay.UserID(command.User))
 		ev, capability := n.command(command, i.envelope.ID, i.at)
 		if between {
@@ -186,7 +188,7 @@ func (f *feeder) ours(app, team string) bool {
 	return true
 }
 
-// callback reads an event.
+// callback reads an event into d: a message, or a change of who sees a channel.
 func (f *feeder) callback(d *draft, n normaliser, payload []byte) error {
 	var c callback
 	if err := httpcall.Decode(payload, &c); err != nil {
@@ -202,7 +204,7 @@ func (f *feeder) callback(d *draft, n normaliser, payload []byte) error {
 	scope := relay.ScopeID(n.self.Team)
 	change := platforms.RosterChange{Scope: scope, Chat: relay.ChatID(e.Channel), User: relay.UserID(e.User)}
 	switch e.Type {
-	case "message", "app_mention": // the latter comes beside the former
+	case "message", "app_mention": // for a mention Slack sends both; they have the same event id
 		return f.message(d, n, &e.messageData)
 	case "member_joined_channel", "member_left_channel":
 		if string(change.User) == n.self.User {
@@ -223,7 +225,7 @@ func (f *feeder) callback(d *draft, n normaliser, payload []byte) error {
 	return nil
 }
 
-// message reads a message, if somebody wrote it.
+// message reads a message into d, if somebody wrote it.
 func (f *feeder) message(d *draft, n normaliser, m *messageData) error {
 	if !m.said() {
 		return nil
@@ -258,12 +260,14 @@ func (f *feeder) met(ev relay.Event) {
 	}
 }
 
-// hand hands in d until it is accepted, and only then has its envelopes acknowledged. It returns false when ctx ended first.
+// hand hands in d, again and again until the inbox accepts it, and only then acknowledges d's envelopes. It returns
+// false if ctx ended first.
 func (f *feeder) hand(ctx context.Context, d draft) bool {
 	seen := d.seen
 	advance := func(s *state) { s.Seen = later(s.Seen, seen) }
 	if len(d.Events)+len(d.Undecodable)+len(d.Roster) > 0 {
 		d.Refused = f.refused(d.presses)
+		// The bot's own messages and changes of the roster alone are not worth a write of the state.
 		store := len(d.Undecodable) > 0 || slices.ContainsFunc(d.Events, func(ev relay.Event) bool { return !ev.Traits.Own })
 		retry := f.retries()
 		accepted := retry.Keep(ctx, func() error {

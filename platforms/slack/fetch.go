@@ -102,7 +102,7 @@ func (p *Bot) atSlack(u *url.URL) bool {
 	return err == nil && api.Host != "" && u.Scheme == api.Scheme && strings.EqualFold(u.Host, api.Host)
 }
 
-// get opens the file at an address. The error is errFileAway when asking Slack may help.
+// get opens the file at the address in r. The error is errFileAway if Slack may know another address.
 func (p *Bot) get(ctx context.Context, r fileRef) (io.ReadCloser, error) {
 	u, err := url.Parse(r.URL)
 	if err != nil || !p.atSlack(u) {

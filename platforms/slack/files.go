@@ -13,7 +13,7 @@ import (
 // the bot's token.
 type fileRef struct {
 	ID   string `json:"f,omitempty"`
-	URL  string `json:"u,omitempty"` // empty: the rest has to be asked for
+	URL  string `json:"u,omitempty"` // empty: Slack has to be asked for it
 	Mime string `json:"m,omitempty"`
 }
 
@@ -22,7 +22,7 @@ func (r fileRef) String() string {
 	return string(raw)
 }
 
-// readRef returns a reference as fileRef.String made it. ok is false for one that no event of this platform has.
+// readRef decodes a reference that fileRef.String made; ok is false for any other text.
 func readRef(ref string) (r fileRef, ok bool) {
 	ok = json.Unmarshal([]byte(ref), &r) == nil && (r.URL != "" || r.ID != "")
 	return r, ok
@@ -57,7 +57,7 @@ func (f fileData) ref() fileRef {
 	return r
 }
 
-// elsewhere reports whether another service keeps the file, such as a drive; Slack has only a link to it.
+// elsewhere reports whether another service, such as a cloud drive, keeps the file; Slack has only a link to it.
 func (f fileData) elsewhere() bool { return f.External || f.Mode == "external" }
 
 // kindOf returns the type of a file with that media type. Sound counts as a voice message, as in the gateway's own

@@ -50,7 +50,8 @@ func (p *Bot) History(ctx context.Context, ev relay.Event, n int) ([]relay.Conte
 	return lines, whole || enough, nil
 }
 
-// thread returns the messages of a thread, newest first, and whether these are all of them.
+// thread returns the messages of a thread, newest first, and whether these are all of them. It returns no messages if
+// the thread has more than maxThreadPages pages.
 func (p *Bot) thread(ctx context.Context, root string, params url.Values) (all []messageData, whole bool, err error) {
 	params.Set("ts", root)
 	params.Set("limit", fmt.Sprint(threadPage))
@@ -66,7 +67,7 @@ func (p *Bot) thread(ctx context.Context, root string, params url.Values) (all [
 		}
 		params.Set("cursor", next)
 	}
-	return nil, false, nil // its end is out of reach
+	return nil, false, nil // its newest messages are out of reach
 }
 
 // messages returns one page of a list.

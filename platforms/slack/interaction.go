@@ -39,7 +39,7 @@ func decodePress(raw []byte) (*pressData, error) {
 	return &d, nil
 }
 
-// press returns the events of d, one for each button: answers to prompts, or choices. at is when it arrived.
+// press returns the events of d, one for each button: answers to prompts, or choices. at is when the press arrived.
 func (n normaliser) press(d *pressData, at time.Time) (out []relay.Event) {
 	thread := cmp.Or(d.Message.ThreadTS, d.Container.ThreadTS)
 	if thread == d.Container.MessageTS {
@@ -83,9 +83,9 @@ func decodeCommand(raw []byte) (*commandData, error) {
 	return &d, nil
 }
 
-// command returns the event of a slash command, which arrived in the envelope at the time at, and the right to answer
-// it. The text behind the command is said to the agent. If it is a gateway's command it becomes that command, and
-// without text it asks for help.
+// command returns the event of a slash command, and the right to answer it. envelope is the id of the command's
+// envelope, and at is when that arrived. The text behind the command goes to the agent. If it names a command of the
+// gateway, the event is that command; without text the event is /help.
 func (n normaliser) command(d *commandData, envelope string, at time.Time) (relay.Event, *platforms.Capability) {
 	who := n.names.person(d.User)
 	id := relay.MessageID("command-" + envelope)

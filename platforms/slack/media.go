@@ -20,9 +20,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// SendMedia implements platforms.MediaSender: Slack shows a file according to its type. A caption of one part stands
-// with the file, unless it has a link that Slack must not fetch, which cannot be forbidden beside a file. Any other
-// caption follows.
+// SendMedia implements platforms.MediaSender: Slack shows a file according to its type. A caption of one part is sent
+// with the file, unless it has a link that Slack must not fetch: for a file's caption Slack cannot be forbidden to
+// fetch. Any other caption follows as messages.
 func (w *writer) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
 	if a.File.Content == nil {
 		return relay.Result{}, errNoFile
@@ -62,12 +62,13 @@ func (x *parcel) Left() int {
 	return 1 + x.letter.Left()
 }
 
-// captioned reports whether the caption goes with the file.
+// captioned reports whether the caption is sent with the file.
 func (x *parcel) captioned() bool {
 	return len(x.parts) == 1 && (platforms.Linkless(x.parts[0]) || x.w.previews.Allow(x.parts[0]))
 }
 
-// Send implements sender.Text: the file comes first. Nobody sees it before its last call.
+// Send implements sender.Text: the file comes first, and then the parts of its caption. Nobody sees the file before
+// share, the last call for it.
 func (x *parcel) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, error) {
 	if x.posted {
 		return x.letter.Send(ctx, t)
@@ -88,7 +89,7 @@ func (x *parcel) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	return x.id, nil
 }
 
-// upload takes the file to Slack, and returns its id.
+// upload sends the file to Slack, and returns its id.
 func (x *parcel) upload(ctx context.Context) (file string, err error) {
 	var to slack.GetUploadURLExternalResponse
 	outside := x.w.turns.Outside() // the turn's next place in the rates is for the message

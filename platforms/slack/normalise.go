@@ -147,7 +147,7 @@ func (n normaliser) author(m *messageData) relay.Source {
 	return s
 }
 
-// event returns an event in a channel, without its content. by has its author.
+// event returns an event in a channel, without its content. by has the event's author.
 func (n normaliser) event(channel string, message relay.MessageID, thread string, by relay.Source) relay.Event {
 	s := by
 	at := n.names.channel(channel)

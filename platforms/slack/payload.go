@@ -50,8 +50,8 @@ func (c *callback) team() string {
 type eventData struct {
 	Type string `json:"type"`
 	messageData
-	Member changedID       `json:"user"` // an id, or in a user_change the whole user
-	Place  json.RawMessage `json:"channel"`
+	Member changedID       `json:"user"`    // an id, or in a user_change the whole user
+	Place  json.RawMessage `json:"channel"` // an id, or the whole channel
 }
 
 // messageData is a message, from an event or from the history.
@@ -108,7 +108,7 @@ type attachmentData struct {
 	Files    []fileData `json:"files"`
 }
 
-// passedOn reports whether it is somebody's message.
+// passedOn reports whether a is a forwarded message.
 func (a attachmentData) passedOn() bool { return a.Shared || a.Quoted }
 
 // fileData is a file of a message.
@@ -122,7 +122,7 @@ type fileData struct {
 	Private  string `json:"url_private"`
 	Mode     string `json:"mode"` // hosted, snippet, external, tombstone, hidden_by_limit
 	External bool   `json:"is_external"`
-	Access   string `json:"file_access"` // check_file_info: the rest has to be asked for
+	Access   string `json:"file_access"` // check_file_info: Slack has to be asked for the other fields
 }
 
 // blockList holds a message's blocks that can be read. The form of new kinds is unknown.
@@ -164,8 +164,8 @@ func (b *blockText) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// blockStyle is the style of a list, "bullet" or "ordered". On a piece of text Slack sends an object in its place, which
-// says what is bold or italic: that is not read, and the style is empty.
+// blockStyle is the style of a list, "bullet" or "ordered". On a piece of text Slack sends an object in its place,
+// which says what is bold or italic: the object is not read, and the style is empty.
 type blockStyle string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -293,7 +293,7 @@ func stampOf(t time.Time) string {
 	return strconv.FormatInt(t.Unix(), 10) + "." + strconv.Itoa(1_000_000 + t.Nanosecond()/1000)[1:]
 }
 
-// later returns the later of two of Slack's timestamps. An empty one is before all others; the others have one length.
+// later returns the later of two of Slack's timestamps. An empty one is before all others, which have the same length.
 func later(a, b string) string {
 	if len(a) < len(b) || len(a) == len(b) && a < b {
 		return b

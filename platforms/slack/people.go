@@ -88,7 +88,7 @@ func (a asking) channel(id string) place {
 	})
 }
 
-// recall returns the value that a memory of w has under id, or the result of ask.
+// recall returns the value that in, a memory of w, has under id, or else the result of ask, which it remembers.
 func recall[T any](ctx context.Context, w *workspace, in map[string]remembered[T], id string, ask func(context.Context) (T, error)) T {
 	w.mu.Lock()
 	known, ok := in[id]
@@ -121,7 +121,8 @@ func (w *workspace) look(ctx context.Context, id string) (slack.Channel, error) 
 	return c, err
 }
 
-// isDirect reports whether a chat is a person's direct messages with the bot, as far as is remembered or Slack tells.
+// isDirect reports whether a chat is a person's direct chat with the bot, from memory or else from Slack. It returns
+// false if Slack does not answer.
 func (w *workspace) isDirect(ctx context.Context, chat relay.ChatID, user relay.UserID) bool {
 	if known, ok := w.DirectUser(chat); ok {
 		return known == user

@@ -16,19 +16,19 @@ const (
 	maxQueuedBytes = 16 << 20
 )
 
-// item is one envelope, or the remark that events may be missing from here on.
+// item is one envelope or, if gap is set, a note that events before the next envelope may be missing.
 type item struct {
 	envelope socketmode.Envelope
 	at       time.Time // when it came
 	gap      bool
 }
 
-// queue holds items between the socket and the feeder. One side puts, one side takes.
+// queue holds items on their way from the socket, which puts them, to the feeder, which takes them.
 type queue struct {
 	mu      sync.Mutex // guards the fields below
 	items   []item
 	bytes   int
-	held    int           // items that the feeder has and that wait there
+	held    int           // items that were taken, and for which done was not called yet
 	changed chan struct{} // closed and replaced on every change
 }
 
@@ -44,8 +44,8 @@ func (q *queue) put(i item) (more bool) {
 	return len(q.items)+q.held < maxQueued && q.bytes < maxQueuedBytes
 }
 
-// take removes up to n items from the front. A gap comes alone. They count against the queue's bounds until done is
-// called for them.
+// take removes up to n items from the front. A gap comes alone. The items taken count against the queue's bounds until
+// done is called for them.
 func (q *queue) take(n int) []item {
 	q.mu.Lock()
 	defer q.mu.Unlock()

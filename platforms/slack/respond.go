@@ -11,12 +11,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// kindResponse is the kind of the capability that comes with a slash command: an address through which it is answered five
-// times in half an hour, whether or not the bot is in the channel.
+// kindResponse is the kind of the capability that comes with a slash command: an address at which the command can be
+// answered five times in half an hour, whether or not the bot is in the channel.
 const kindResponse = "slack.response_url"
 
-// Respond implements platforms.Responder. Where the bot is in the channel, its answer is an ordinary message, which it can
-// edit; elsewhere it comes through the address, and has no id.
+// Respond implements platforms.Responder. Where the bot is in the channel, its answer is an ordinary message, which the
+// bot can edit. Elsewhere the answer is sent to the command's address, and has no id.
 func (w *writer) Respond(ctx context.Context, c platforms.Capability, a relay.Send, _ bool) (relay.Result, error) {
 	l, err := w.letter(a.Content)
 	if err != nil {
@@ -59,5 +59,5 @@ func (w *writer) Thinking(context.Context, platforms.Capability) (bool, error) {
 // Discard implements platforms.Responder. There is no placeholder.
 func (w *writer) Discard(context.Context, platforms.Capability) error { return nil }
 
-// Settle implements platforms.Responder. A press brings no capability: Unprompt takes its buttons away.
+// Settle implements platforms.Responder. A press brings no capability: Unprompt removes its buttons.
 func (w *writer) Settle(context.Context, platforms.Capability) error { return nil }

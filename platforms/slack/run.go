@@ -79,8 +79,8 @@ func (p *Bot) closeIdle() {
 	p.files.HTTP.CloseIdleConnections()
 }
 
-// recall loads the state, as soon as the store answers; it returns false when ctx ended first. A state that makes no sense is
-// forgotten.
+// recall loads the state, as soon as the store answers; it returns false when ctx ended first. A state that makes no
+// sense is forgotten.
 func (p *Bot) recall(ctx context.Context, in platforms.Inbox) bool {
 	retry := p.retries()
 	return retry.Keep(ctx, func() error {
@@ -160,7 +160,8 @@ func (r *runner) put(i item) error {
 	return nil
 }
 
-// refused returns the platforms.Batch.Refused for a batch with those presses.
+// refused returns the function for platforms.Batch.Refused of a batch with the presses in all. It has the person told
+// why the press does not count.
 func (p *Bot) refused(all []pressed) func(relay.EventID, string) {
 	if len(all) == 0 {
 		return nil

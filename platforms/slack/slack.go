@@ -10,7 +10,7 @@
 //
 //  1. An event is acknowledged to Slack only after Inbox.Accept returned nil for it. A press and a slash command are
 //     acknowledged at once, because Slack shows people a fault after three seconds.
-//  2. When Slack asks to connect again, the next socket stands before the old one is released.
+//  2. When Slack asks to connect again, Slack has greeted the next socket before the old one is closed.
 //  3. Neither token is in an event, an attachment's reference, an error or the log.
 //  4. A request that may have been carried out is never repeated: Slack takes no idempotency key.
 package slack
@@ -117,7 +117,7 @@ type Bot struct {
 	sockets *httpcall.Client
 	files   *httpcall.Client
 	asides  chan aside    // capacity maxWhispers
-	check   time.Duration // when another program's socket is looked for again
+	check   time.Duration // after how long another program's socket is first looked for again
 
 	*writer                // sends messages
 	*roster                // who sees and who manages what
@@ -126,7 +126,7 @@ type Bot struct {
 
 func open(o platforms.Options) (*Bot, error) { return openAt(o, slacks) }
 
-// openAt is open; the parameter at has the rates of the API.
+// openAt is open with a given pace of calls to Slack.
 func openAt(o platforms.Options, at pace) (*Bot, error) {
 	opts, err := o.Checked(checkToken, "an API like Slack's, like http://127.0.0.1:8081/api", keys())
 	if err != nil {
@@ -181,7 +181,7 @@ var (
 	idForm       = regexp.MustCompile(`^[A-Z][A-Z0-9]+$`)
 )
 
-// appID returns the id of the app, which stands in its token.
+// appID returns the id of the app, which is a part of its token.
 func appID(token relay.Secret) relay.BotID {
 	if m := appTokenForm.FindStringSubmatch(token.RevealString()); m != nil {
 		return relay.BotID(m[1])

@@ -22,8 +22,8 @@ const (
 type state struct {
 	Base string `json:"base,omitempty"` // the API to which the state belongs
 	Self self   `json:"self,omitzero"`
-	// Seen is the newest message dealt with; empty: none yet. Gap, unless empty, is the newest message before an
-	// interruption whose messages have not all been fetched.
+	// Seen is the timestamp of the newest message that was handed in; empty: none yet. Gap, unless empty, is the
+	// timestamp of the newest message before an interruption whose messages have not all been fetched.
 	Seen string `json:"seen,omitempty"`
 	Gap  string `json:"gap,omitempty"`
 	// Talks are the newest threads that the bot takes part in, the oldest first.

@@ -83,8 +83,8 @@ func threadOf(m relay.Metadata) string {
 	return ""
 }
 
-// say returns the parameters of every call that says text: nothing in it is a mention or a link that is not marked as
-// one, and Slack fetches nothing that it may not.
+// say returns the parameters of every call that sends text: Slack makes mentions and links only where the text marks
+// them, and fetches no address that the previews setting forbids.
 func (w *writer) say(channel relay.ChatID, text string) url.Values {
 	shows := strconv.FormatBool(w.previews.Allow(text))
 	return url.Values{
@@ -109,7 +109,7 @@ type letter struct {
 	parts  []string // not sent yet
 	thread string   // the root of its thread; empty: none
 	begun  bool     // parts were sent
-	// buttons stand on the last part.
+	// buttons are sent with the last part.
 	buttons *slack.ActionBlock
 	// through, unless nil, is the capability by which the text is sent where the bot is not in the channel.
 	through *platforms.Capability

@@ -57,7 +57,7 @@ type Socket struct {
 	wg   sync.WaitGroup
 	once sync.Once
 	life context.Context         // of every read and write
-	stop context.CancelCauseFunc // ends it
+	stop context.CancelCauseFunc // ends life
 }
 
 // Dial connects to address, within o.Wait. what names the other side in the error.
@@ -75,7 +75,7 @@ func Dial(ctx context.Context, address, what string, o Options) (*Socket, error)
 		}
 		return nil, fmt.Errorf("connect to %s: %w", what, err)
 	}
-	conn.SetReadLimit(-1) // read has its own
+	conn.SetReadLimit(-1) // the method read has its own limit
 	s := &Socket{Options: o, conn: conn}
 	s.life, s.stop = context.WithCancelCause(context.WithoutCancel(ctx))
 	return s, nil
@@ -85,7 +85,7 @@ func Dial(ctx context.Context, address, what string, o Options) (*Socket, error)
 type Reader interface {
 	// Allowance returns how long to wait for the beginning of the next message.
 	Allowance() time.Duration
-	// Take deals with one message. whole is false if it was too large: then raw is its beginning.
+	// Take handles one message. whole is false if the message was too large: then raw is its beginning.
 	Take(ctx context.Context, raw []byte, whole bool) error
 }
 
@@ -161,7 +161,7 @@ func (s *Socket) read(allowance time.Duration) (raw []byte, whole bool, err erro
 
 // Beat makes beat send a heartbeat every interval, and one for each nudge, until the connection ends. The first one
 // comes at a random time, so that a thousand bots do not beat at once after an outage. An error of beat ends the
-// connection; regular tells it that the heartbeat before had all of the interval to be answered.
+// connection; regular is true if the heartbeat before had the whole interval to be answered.
 func (s *Socket) Beat(interval time.Duration, nudge <-chan struct{}, beat func(ctx context.Context, regular bool) error) {
 	s.wg.Go(func() {
 		timer := time.NewTimer(rand.N(interval))

@@ -57,8 +57,8 @@ func (t *Tracker) SetStuck(reason string) {
 	t.stuck = relay.Shown(reason)
 }
 
-// StuckAfter returns a function that reports the result of taking in events: after an error it sets reason, after a
-// success it clears it.
+// StuckAfter returns a function to be called with each result of an Accept: an error sets reason as with SetStuck, nil
+// clears it.
 func (t *Tracker) StuckAfter(reason string) func(error) {
 	return func(err error) {
 		if err == nil {

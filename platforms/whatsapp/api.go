@@ -13,8 +13,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
+// maxAnswer bounds an answer, in bytes.
 const maxAnswer = 1 << 20
 
+// obj is an object of JSON.
 type obj map[string]any
 
 // get reads the document at path into out.
@@ -46,7 +48,8 @@ func (p *Bot) call(ctx context.Context, method, path string, body obj, out any) 
 	return p.do(r, what, out)
 }
 
-// do carries out r, with the token.
+// do carries out r, with the token. If the API refuses the token, do sets the bot's status, and has the token checked
+// again at once.
 func (p *Bot) do(r *http.Request, what string, out any) error {
 	r.Header.Set("Authorization", "Bearer "+p.token.RevealString())
 	a, fault := p.api.Do(r, what)
@@ -70,7 +73,7 @@ func (p *Bot) do(r *http.Request, what string, out any) error {
 	return nil
 }
 
-// apiError is an error as Meta tells it, in answers and in calls of the hook.
+// apiError is an error as Meta reports it, in answers and in calls of the hook.
 type apiError struct {
 	Code    int    `json:"code"`
 	Subcode int    `json:"error_subcode"`
@@ -85,7 +88,8 @@ type meaning struct {
 	gone  bool          // no message to this person will ever arrive
 }
 
-// errorTable holds Meta's errors that the gateway or the limiter should know of, by their codes.
+// errorTable holds Meta's errors that the gateway or the limiter should know of, by their codes. The notes on waits say
+// what Meta limits.
 var errorTable = map[int]meaning{
 	4:      {wait: 5 * time.Minute, whom: httpcall.Bot},  // calls of the app in an hour
 	80007:  {wait: 5 * time.Minute, whom: httpcall.Bot},  // of the business account
@@ -124,7 +128,7 @@ func (p *Bot) refused(what string, a httpcall.Answer) *httpcall.Fault {
 		f.Sent, f.Status = httpcall.Refused, http.StatusUnauthorized
 	}
 	if k, ok := errorTable[f.Code]; ok && f.Code != 0 {
-		f.Sent, f.Whom = httpcall.Refused, k.whom // Meta tells these with various statuses
+		f.Sent, f.Whom = httpcall.Refused, k.whom // the status of such an answer varies
 		if f.RetryAfter = k.wait; k.wait > 0 {
 			f.Status = http.StatusTooManyRequests
 		}

@@ -102,7 +102,7 @@ func (r renderer) Heading(n *ast.Heading) { r.Write(around("*", r.inside(n, "*")
 
 func (r renderer) Quote(body func()) { r.Indented("> ", "> ", body) }
 
-// Code implements markdown.Dialect. Fences in the code itself would end the block.
+// Code implements markdown.Dialect. A fence in the code itself ends the block: WhatsApp has no escape for it.
 func (r renderer) Code(_ string, body func()) {
 	r.Verbatim("", func() {
 		r.Write(fence + "\n")
@@ -114,7 +114,7 @@ func (r renderer) Code(_ string, body func()) {
 // Inlines implements markdown.Dialect: it writes the children of n, which stand within lines.
 func (r renderer) Inlines(n ast.Node) { r.Write(r.inside(n, "")) }
 
-// inside renders the children of n, within those formats.
+// inside renders the children of n. within holds the marks of the formats around them.
 func (r renderer) inside(n ast.Node, within string) string {
 	var out strings.Builder
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {

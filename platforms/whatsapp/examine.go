@@ -12,7 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
 
-// Examine implements platforms.Examiner.
+// Examine implements platforms.Examiner: the look-up of the number shows whether the token works, and is for it.
 func (p *Bot) Examine(ctx context.Context, _ []relay.Place) (out platforms.Examination) {
 	asked := httpcall.Asked{About: p.bot.String(), Network: "WhatsApp", Host: p.host, Own: p.host != "graph.facebook.com"}
 	began := time.Now()

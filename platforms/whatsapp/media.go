@@ -61,7 +61,7 @@ type parcel struct {
 	id    relay.MessageID // of the file's message; empty: not sent yet
 }
 
-// captioned reports whether the text goes with the file.
+// captioned reports whether the text is sent with the file.
 func (m *parcel) captioned() bool {
 	return len(m.parts) == 1 && m.kind != "audio" && units(m.parts[0]) <= maxBelow
 }
@@ -74,7 +74,7 @@ func (m *parcel) Left() int {
 	return len(m.parts)
 }
 
-// Send implements sender.Text.
+// Send implements sender.Text: it uploads the file, and posts a message with it; the rest of the text follows.
 func (m *parcel) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, error) {
 	if m.id != "" {
 		return m.letter.Send(ctx, t)
@@ -113,7 +113,7 @@ func (m *parcel) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	return id, nil
 }
 
-// upload gives WhatsApp a file, and returns its id there. Its error is an *httpcall.Fault.
+// upload sends a file to WhatsApp, and returns its id there. Its error is an *httpcall.Fault.
 func (p *Bot) upload(ctx context.Context, f relay.File) (id string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fileTimeout)
 	defer cancel()
@@ -138,8 +138,8 @@ func (p *Bot) upload(ctx context.Context, f relay.File) (id string, err error) {
 	return out.ID, nil
 }
 
-// FetchMedia implements platforms.MediaFetcher. The address of a file is valid for five minutes, and only with the
-// token.
+// FetchMedia implements platforms.MediaFetcher. It asks the API for the file's address, which is valid for five
+// minutes, and only with the token.
 func (p *Bot) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser, error) {
 	var is struct {
 		URL  string `json:"url"`

@@ -23,7 +23,8 @@ const (
 	choose = "Choose"
 )
 
-// Prompt implements platforms.Prompter. A few options with short and different labels become buttons; others become a list.
+// Prompt implements platforms.Prompter. A few options with short and different labels become buttons; others become a
+// list.
 func (p *Bot) Prompt(ctx context.Context, a relay.Prompt) (relay.Result, error) {
 	if err := a.Misfit(maxRows); err != nil {
 		return relay.Result{}, err
@@ -100,7 +101,8 @@ func short(s string, most int) string {
 	return s
 }
 
-// Unprompt implements platforms.Prompter. WhatsApp leaves buttons where they are; a press on them is answered.
+// Unprompt implements platforms.Prompter. WhatsApp leaves buttons where they are; who presses them is told that the
+// press does not count.
 func (p *Bot) Unprompt(context.Context, relay.ChatID, relay.MessageID) error { return nil }
 
 const (

@@ -25,8 +25,9 @@ import (
 
 const (
 	headerSign = "X-Hub-Signature-256"
-	maxBody    = 3 << 20
-	// wait is how long Meta waits for us to store a call. For days Meta repeats a call that was not answered with 200.
+	maxBody    = 3 << 20 // bytes of a call
+	// wait is how long a call of Meta's may wait to be stored. If it is not stored by then, it is not answered with
+	// 200, and for days Meta repeats it.
 	wait = 8 * time.Second
 	// maxChallenge is how long a challenge may be. Meta's have ten digits.
 	maxChallenge = 256
@@ -114,7 +115,7 @@ type webhook struct {
 	} `json:"entry"`
 }
 
-// delivery tells what happened to a message that we sent.
+// delivery reports what happened to a message that we sent.
 type delivery struct {
 	ID     string     `json:"id"`
 	Status string     `json:"status"`

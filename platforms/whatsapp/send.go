@@ -11,7 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// typingLasts is the time between two "typing…". WhatsApp shows one for 25 seconds.
+// typingLasts is the least time between two typing notices in a chat. WhatsApp shows one for 25 seconds.
 const typingLasts = 20 * time.Second
 
 // Send implements platforms.Bot. The first part of the text is the reply.
@@ -31,7 +31,7 @@ var errEmpty = relay.Refused("the message is empty", nil)
 // letter is a text on its way, in parts.
 type letter struct {
 	p     *Bot
-	reply relay.MessageID // the message to which the next one replies; empty: none
+	reply relay.MessageID // the message to which the next part replies; empty: none
 	parts []string        // not sent yet
 	// below returns the content of the last message of a question: the text body, and the buttons or the list below it.
 	// nil: the letter is no question.
@@ -138,8 +138,9 @@ func (p *Bot) Reaction(a relay.React) relay.Reaction {
 	return relay.Reaction{Chat: relay.Chat{Bot: p.bot, ID: a.Chat}, Message: a.Message}
 }
 
-// Typing implements platforms.Typer. It leaves at once or not at all, at most one in typingLasts, and marks the
-// person's newest message as read: the API has no other way. If that message is not remembered, nothing is shown.
+// Typing implements platforms.Typer. It sends a notice at once or not at all, and at most one in typingLasts. The
+// notice also marks the person's newest message as read: the API has no other way. If that message is not remembered,
+// nothing is sent.
 func (p *Bot) Typing(ctx context.Context, a relay.Typing) (relay.Result, error) {
 	t, err := p.turns.AtOnce(ctx, a.Chat)
 	if t == nil {

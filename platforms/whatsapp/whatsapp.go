@@ -6,7 +6,7 @@
 //  1. Nothing of a request counts before Meta's signature over its bytes is verified, and nothing that is for another
 //     number.
 //  2. A message whose outcome is unknown is never sent again: the API accepts no key for it.
-//  3. The token leaves for the API, and for Meta's servers of files, and for nobody else.
+//  3. The token is sent to the API and to Meta's servers of files, and to nobody else.
 package whatsapp
 
 import (
@@ -225,7 +225,7 @@ type account struct {
 	Name  string `json:"verified_name"`
 }
 
-// look asks for the number.
+// look asks the API for its description of the number, and remembers the name and the digits in it.
 func (p *Bot) look(ctx context.Context) (account, error) {
 	var a account
 	err := p.get(ctx, string(p.bot.ID)+"?fields=display_phone_number,verified_name", &a)

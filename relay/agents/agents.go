@@ -8,14 +8,14 @@
 //
 // Invariants:
 //
-//  1. A caller may reach an agent if the person that the caller is for this agent (relay.Program) is linked to it, and
-//     in no other case.
+//  1. A caller may reach an agent only while the two are linked. The link is a binding, like a person's: relay.Program
+//     makes one user id of the caller and the agent, and that user is bound to the agent.
 //  2. A caller that asks for an agent that does not exist gets the same answer as for one that it may not reach, after
 //     the same work.
 //  3. A receipt is on disk, with its entry, before the caller gets it. However often a caller repeats a dispatch to an
 //     agent, it is one entry.
-//  4. Nothing that a caller says is a command to a gateway: a line of ours stands before it.
-//  5. A receipt says woken only if this request made the entry and a gateway has acknowledged it since.
+//  4. No text of a caller is a command to a gateway: the message begins with a line that this package writes.
+//  5. An answer says woken only if its own request made the entry, and a gateway has acknowledged the entry since.
 //  6. No log and no error shows a credential, or what callers and agents say.
 package agents
 
@@ -45,7 +45,7 @@ const (
 
 	rate, burst = 1, 30 // requests a second of one caller, and how many at once after a pause
 	heldEach    = 16    // waiting requests of one caller
-	heldAll     = 64
+	heldAll     = 64    // waiting requests of all callers
 
 	// holdMost is the longest that a request waits for an agent.
 	holdMost = 5 * time.Minute
@@ -77,7 +77,8 @@ type Waker interface {
 // Options are a Desk's settings; the zero value means the defaults.
 type Options struct {
 	Log *slog.Logger // nil means discard
-	// Failures counts failed credentials per address. It is shared with the upgrade; nil means a count of its own.
+	// Failures counts failed credentials per address. The gateways' WebSocket upgrade counts in the same one; nil means a
+	// count of the desk's own.
 	Failures *limits.Failures
 	Now      func() time.Time // the clock; nil means time.Now
 }
@@ -94,14 +95,14 @@ type Desk struct {
 	log      *slog.Logger
 	failures *limits.Failures
 	now      func() time.Time
-	rates    *limits.Rates
-	tells    *limits.Rates
+	rates    *limits.Rates // of the requests of each caller
+	tells    *limits.Rates // of the messages of each caller to people
 	due      chan struct{} // capacity 1: something was scheduled
 	turns    turns
 
-	mu   sync.Mutex // guards the fields below
-	held map[string]int
-	all  int
+	mu   sync.Mutex     // guards the fields below
+	held map[string]int // waiting requests, by the caller's name
+	all  int            // waiting requests of all callers
 }
 
 // New makes a desk. mac identifies callers by their tokens, and seal opens the secrets with which they sign.

@@ -18,7 +18,7 @@ import (
 // maxID bounds the ids that a caller makes up, in bytes.
 const maxID = 256
 
-// maxField is how many characters of a caller's text the first line contains.
+// maxField is how many characters of each word of a caller the first line of a message contains at most.
 const maxField = 80
 
 // payload is the body of a delivery and of an exchange, as the stock client sends it.
@@ -103,7 +103,7 @@ func checkID(name, s string) error {
 	return nil
 }
 
-// line returns the line before the text: where it comes from.
+// line returns the first line of the message to the agent, which says where the text below it comes from.
 func (p payload) line(c caller) string {
 	word := "context"
 	if p.Kind == "template" {
@@ -131,7 +131,8 @@ func (p payload) line(c caller) string {
 // maxMilli is the end of the year 9999.
 const maxMilli = 253402300800000
 
-// field returns a caller's word as it stands in the first line: without line breaks, controls and brackets, and cut.
+// field returns a caller's word as the first line of a message contains it: without line breaks, control characters and
+// brackets, and cut to maxField characters.
 func field(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || strings.ContainsRune("[](){}", r) {
@@ -154,7 +155,7 @@ func sum(parts ...string) []byte {
 	return h.Sum(nil)
 }
 
-// milli returns a time as callers are told it.
+// milli returns a time in the form in which callers get it: milliseconds since 1970, or 0 for the zero time.
 func milli(at time.Time) int64 {
 	if at.IsZero() {
 		return 0
@@ -162,7 +163,7 @@ func milli(at time.Time) int64 {
 	return at.UnixMilli()
 }
 
-// eventID returns the event of a caller's dispatch to an agent.
+// eventID returns the id of the event that a caller's dispatch to an agent becomes. A repetition gets the same id.
 func eventID(c caller, i relay.InstanceID, dispatch string) relay.EventID {
 	return relay.EventID(fmt.Sprintf("%s-%x", c.Name, sum(c.ID, string(i), dispatch)[:16]))
 }

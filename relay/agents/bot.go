@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// maxReply is the longest that an agent is told it may say at once, in characters.
+	// maxReply is the most characters of one message of an agent, as its gateway is told. A longer one is cut into parts.
 	maxReply = 131_072
 	// storeWithin is how long a caller waits for the disk.
 	storeWithin = 10 * time.Second
@@ -56,8 +56,8 @@ type Bot struct {
 	told   map[string][]chan<- callers.Reply   // by caller: the requests that wait for replies
 }
 
-// unanswered holds the events that a gateway was given in a chat since the agent's last final answer, oldest first. If
-// said is true there were none, and events holds the one that was answered last.
+// unanswered holds the events of a chat that a gateway was sent since the agent's last final answer, oldest first. If
+// said is true, none was sent since, and events holds only the event that was answered last.
 type unanswered struct {
 	events []relay.EventID
 	said   bool
@@ -175,8 +175,9 @@ func (b *Bot) keep(ctx context.Context, all []callers.Reply) error {
 const unstored = "the reply cannot be stored now"
 
 // answers returns the receipts of the events that a answers, at least one. A gateway handles several events in one
-// turn, and its answer names only the first of them, or none: so a answers all unanswered events of the chat. But if it
-// names another event, it answers that one alone. A zero receipt means that it is not known what a answers.
+// turn, and its answer names only the first of them, or none: so a answers all unanswered events of the chat. But if a
+// names an event that is not among them, a answers that event alone. A zero receipt means that it is not known what a
+// answers.
 func (b *Bot) answers(ctx context.Context, p relay.Program, a relay.Send) (out []relay.Receipt, err error) {
 	b.mu.Lock()
 	events := slices.Clone(b.pushed[a.Chat].events)
@@ -219,7 +220,7 @@ func (b *Bot) close(chat relay.ChatID, answered []relay.Receipt) {
 	b.pushed[chat] = o
 }
 
-// Pushed implements hub.Programs.
+// Pushed implements hub.Programs: it adds an event that a gateway was sent to the unanswered events of its chat.
 func (b *Bot) Pushed(_ relay.InstanceID, of store.About) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -236,7 +237,7 @@ func (b *Bot) Pushed(_ relay.InstanceID, of store.About) {
 	b.pushed[of.Chat] = o
 }
 
-// Taken implements hub.Programs.
+// Taken implements hub.Programs: it informs the requests that wait for the acknowledgement of an event.
 func (b *Bot) Taken(_ relay.InstanceID, of store.About) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -249,7 +250,9 @@ func (b *Bot) Taken(_ relay.InstanceID, of store.About) {
 // owedFor is how long an answer is still owed.
 const owedFor = 10 * time.Minute
 
-// Owed implements hub.Programs. If the database cannot be read, nothing is owed.
+// Owed implements hub.Programs. It reports whether the newest message of the chat was acknowledged earlier than before
+// says, and has no final answer yet; neither moment may be more than owedFor ago. If the database cannot be read, nothing
+// is owed.
 func (b *Bot) Owed(ctx context.Context, chat relay.ChatID, before time.Time) bool {
 	if time.Since(before) > owedFor {
 		return false
@@ -275,7 +278,7 @@ func (b *Bot) awaitReplies(caller string) (said <-chan callers.Reply, done func(
 	return c, await(b, b.told, caller, c)
 }
 
-// await adds c to the channels of all that wait for something; done removes it. b.mu guards all.
+// await adds c to the channels that all has under the key something; done removes c again. b.mu guards all.
 func await[K comparable, T any](b *Bot, all map[K][]chan<- T, something K, c chan<- T) (done func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -91,14 +91,15 @@ type how int
 
 const (
 	fresh how = iota // it is new
-	again            // it repeats an earlier one, and is not delivered once more
-	other            // an earlier message with the same dispatch had another text
+	again            // it repeats an earlier message, and is not delivered once more
+	other            // an earlier message with the same dispatch had other content
 )
 
-// hand stores a caller's message, and returns the receipt that counts for its dispatch.
+// hand stores a caller's message, and returns the receipt that counts for its dispatch: of this message or of an earlier
+// one, which as tells. A message for a later time is scheduled.
 func (d *Desk) hand(ctx context.Context, c caller, h handed) (rec relay.Receipt, as how, err error) {
 	ev := eventID(c, h.to.Agent, h.dispatch)
-	mine := relay.RandomText(16)
+	mine := relay.RandomText(16) // by this, judge recognises a receipt that this call made
 	judge := func(rec relay.Receipt) how {
 		switch {
 		case rec.Request == mine:
@@ -130,7 +131,7 @@ func (d *Desk) hand(ctx context.Context, c caller, h handed) (rec relay.Receipt,
 	return rec, judge(rec), nil
 }
 
-// waits returns a warning if the agent cannot be given anything now.
+// waits returns a warning if a message to the agent has to wait now: the agent is quiet or asleep.
 func (d *Desk) waits(ctx context.Context, i relay.InstanceID) ([]string, error) {
 	inst, err := store.Only(d.db.Instances(ctx, i))
 	if err != nil {
@@ -146,7 +147,7 @@ func (d *Desk) waits(ctx context.Context, i relay.InstanceID) ([]string, error) 
 }
 
 // store hands in the event whose receipt is rec, and returns the receipt that was stored. It refuses with NotFound if
-// the agent may no longer get it.
+// the agent may no longer get the event.
 func (d *Desk) store(ctx context.Context, rec relay.Receipt, text string) (relay.Receipt, error) {
 	p := rec.Program()
 	if err := d.bot.Take(ctx, relay.Event{

@@ -122,7 +122,8 @@ func (d *Desk) stateOf(ctx context.Context, rec relay.Receipt) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// If its entry was taken, it has left the lane since the receipt was read.
+	// The entry may have been acknowledged, and so have left the lane, after the receipt was read. Then the receipt says
+	// so now.
 	rec, _, err = d.db.Callers.Receipt(ctx, rec.Caller, rec.Event)
 	if !rec.TakenAt.IsZero() {
 		return "taken", err
@@ -148,9 +149,11 @@ func shown(r callers.Reply) reply {
 // said holds the answers of agents, oldest first.
 type said struct {
 	Replies []reply `json:"replies"`
-	Cursor  string  `json:"cursor"` // of the newest of them, for the parameter after
+	Cursor  string  `json:"cursor"` // of the newest reply, for the parameter "after" of the next request
 }
 
+// replies answers with the replies that came after a cursor. If there are none, it waits for some as long as the caller
+// says.
 func (d *Desk) replies(ctx context.Context, r *request) (any, error) {
 	q := r.URL.Query()
 	var after uint64
@@ -173,14 +176,14 @@ func (d *Desk) replies(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	news, done := d.bot.awaitReplies(r.caller.Name) // before the look: nothing is missed
+	news, done := d.bot.awaitReplies(r.caller.Name) // before the database is read, so that no reply is missed
 	defer done()
 	if after > 0 {
 		known, err := d.db.Callers.Read(ctx, r.caller.Name, after)
 		if err != nil {
 			return nil, err
 		}
-		if !known { // it is from before a backup was restored
+		if !known { // the cursor is from before a backup was restored: all replies are new
 			after = 0
 		}
 	}

@@ -49,12 +49,12 @@ func (d *Desk) Run(ctx context.Context) error {
 			d.log.Warn("a scheduled wake could not be delivered; trying again", "in", retryDue, "err", err)
 			t.Reset(retryDue)
 		case ok:
-			t.Reset(min(next.Sub(d.now()), time.Minute)) // the clock may be set
+			t.Reset(min(next.Sub(d.now()), time.Minute)) // at most a minute, since somebody may set the clock meanwhile
 		}
 	}
 }
 
-// deliverDue delivers the messages that are due, and returns when the next one is; ok is false if none is scheduled.
+// deliverDue delivers the messages that are due, and returns when the next one will be; ok is false if none is scheduled.
 func (d *Desk) deliverDue(ctx context.Context) (next time.Time, ok bool, err error) {
 	for ctx.Err() == nil {
 		rec, ok, err := d.db.Callers.Next(ctx)
@@ -85,7 +85,7 @@ func (d *Desk) deliverOne(ctx context.Context, rec relay.Receipt) error {
 	rec.Warnings, rec.Skipped = warnings, len(warnings) > 0
 	stored, err := d.store(ctx, rec, rec.Text)
 	if _, gone := errors.AsType[*routes.Refusal](err); gone || err == nil && !stored.When.IsZero() {
-		return d.db.Callers.Unschedule(ctx, rec) // it was unlinked
+		return d.db.Callers.Unschedule(ctx, rec) // the caller may no longer reach the agent
 	}
 	return err
 }

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	maxTell             = 4000 // characters
-	tellRate, tellBurst = 0.5, 30
+	maxTell             = 4000    // characters of a message to a person
+	tellRate, tellBurst = 0.5, 30 // messages a second of one caller to people, and how many at once after a pause
 )
 
 // The outcomes of a message to a person.
@@ -96,7 +96,8 @@ func headed(h http.Header, text string) string {
 	return strings.TrimSpace(head + "\n" + text)
 }
 
-// tell writes to a person, once for each dispatch.
+// tell writes to a person, once for each dispatch. It stores a receipt before it writes: a repetition gets the outcome
+// in that receipt. If certainly nothing was sent, it deletes the receipt, so that the caller can try again.
 func (d *Desk) tell(ctx context.Context, c caller, p callers.Person, t tell) (any, error) {
 	switch {
 	case strings.TrimSpace(t.Text) == "":
@@ -151,7 +152,7 @@ func (d *Desk) tell(ctx context.Context, c caller, p callers.Person, t tell) (an
 }
 
 // wayTo finds out how to reach a person: the link to the agent that gets their direct messages, the chat in which they
-// linked, and the bot to which they last talked there.
+// linked, and the bot to which they last talked there. A chat that others have joined does not count.
 func (d *Desk) wayTo(ctx context.Context, p callers.Person) (from store.Binding, chat relay.Chat, err error) {
 	all, err := d.db.Bindings(ctx, store.BindingFilter{Platform: p.Platform, User: p.User})
 	if err != nil {

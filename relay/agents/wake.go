@@ -13,6 +13,8 @@ import (
 )
 
 const (
+	// wakeWait is how long a wake waits for the acknowledgement if the caller does not say how long; wakeWaitMost is the
+	// longest wait that a caller can ask for.
 	wakeWait     = 3 * time.Second
 	wakeWaitMost = 20 * time.Second
 	// whenMost is how far ahead a message may be scheduled.
@@ -143,7 +145,7 @@ func (d *Desk) wakeOnly(ctx context.Context, to target) (any, error) {
 	return out, err
 }
 
-// wakeWith wakes an agent with a message, and waits a while for its gateway to take it.
+// wakeWith wakes an agent with a message, and waits for at most wait until a gateway acknowledges the message.
 func (d *Desk) wakeWith(ctx context.Context, c caller, h handed, wait time.Duration) (any, error) {
 	awake := d.live.Awake(h.to.Agent)
 	warning := "connected: not taken yet"
@@ -188,7 +190,7 @@ func (d *Desk) wakeWith(ctx context.Context, c caller, h handed, wait time.Durat
 	return out, nil
 }
 
-// poke causes a poke of a sleeping agent, and returns the warning for the caller: what became of it.
+// poke causes a poke of a sleeping agent, and returns the warning for the caller, which says what became of the poke.
 func (d *Desk) poke(ctx context.Context, i relay.InstanceID) (said string, err error) {
 	a, err := d.waker.Ask(ctx, i)
 	switch {
@@ -204,7 +206,8 @@ func (d *Desk) poke(ctx context.Context, i relay.InstanceID) (said string, err e
 	return "asleep: poked, not here yet", nil
 }
 
-// span returns a span that a caller gave in milliseconds.
+// span returns a span of time that a caller gave in milliseconds, or def if it gave none. It refuses a span outside
+// least and most; name is the field's name.
 func span(name string, ms *int64, def, least, most time.Duration) (time.Duration, error) {
 	if ms == nil {
 		return def, nil

@@ -63,7 +63,7 @@ type API struct {
 	managing *limits.Rates // per gateway, instance or identity code
 	booting  *limits.Rates // per identity
 
-	// strangers are the requests whose bodies hold the credential, and the questions to a third party: one address
+	// strangers counts the requests whose bodies hold the credential, and the questions to a third party: one address
 	// cannot fill the memory with unfinished ones.
 	strangers *limits.Share
 }
@@ -99,8 +99,9 @@ type route struct {
 	do      handler
 }
 
-// byPath returns all routes, by their exact paths; one that ends in "/" has one more part. Except for the token endpoint,
-// each is an operation of the table; one that is not named here takes its arguments as they are.
+// byPath returns all routes, by their exact paths; one that ends in "/" matches paths with one more part. Each route
+// except the token endpoint is an operation of the table ops.All. An operation that own does not name gets its
+// arguments from the body unchanged, except for the name (plain).
 func byPath() map[string]route {
 	all := map[string]route{"/relay/identity/": {[]string{http.MethodGet, http.MethodPost}, (*API).identity}}
 	own := map[*ops.Row]handler{

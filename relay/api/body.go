@@ -33,7 +33,8 @@ type body struct {
 	err     error  // nil or a *routes.Refusal that names the member
 }
 
-// readBody reads the request's object, which has to arrive within that time. Refused with 413 or 400.
+// readBody reads the request's object, which has to arrive before the time within has passed. The error is a 413 or a
+// 400.
 func readBody(r *request, within time.Duration) (*body, error) {
 	raw, err := routes.Body(r.w, r.Request, within)
 	if err != nil {
@@ -42,7 +43,7 @@ func readBody(r *request, within time.Duration) (*body, error) {
 	return parse(raw)
 }
 
-// parse refuses anything but one object.
+// parse reads raw, which must be one JSON object in UTF-8.
 func parse(raw []byte) (*body, error) {
 	var b body
 	if !utf8.Valid(raw) || json.Unmarshal(raw, &b.members) != nil || b.members == nil {
@@ -58,7 +59,7 @@ type value struct {
 	raw  json.RawMessage // nil: absent
 }
 
-// fault notes what is wrong with a value, unless there was a fault before.
+// fault sets the body's err to what is wrong with v, unless there was a fault before.
 func (v value) fault(format string, args ...any) {
 	if v.b.err == nil {
 		v.b.err = routes.Refused(http.StatusBadRequest, v.name+": "+fmt.Sprintf(format, args...))
@@ -83,7 +84,7 @@ func (b *body) must(name string) value {
 	return v
 }
 
-// text returns a string of at most maxText bytes that has to be there and say something.
+// text returns a string of 1 to maxText bytes that has to be there.
 func (b *body) text(name string) string {
 	v := b.must(name)
 	s := v.text(maxText)
@@ -155,7 +156,7 @@ func (b *body) people(name string) []store.Person {
 	})
 }
 
-// list reads a list's elements; nil if it is absent, or after a fault.
+// list returns what read makes of each element of the list v; nil if v is absent or no list, or has too many elements.
 func list[T any](v value, read func(value) T) []T {
 	if v.raw == nil {
 		return nil
@@ -176,7 +177,7 @@ func list[T any](v value, read func(value) T) []T {
 	return out
 }
 
-// id returns a string that can be an id on some platform; empty if it is absent.
+// id returns a string that can be an id on some platform; empty if v is absent.
 func (v value) id() string {
 	s := v.text(relay.MaxName)
 	if strings.ContainsFunc(s, relay.Unshown) {
@@ -185,8 +186,8 @@ func (v value) id() string {
 	return s
 }
 
-// text returns a string, empty if it is absent. It refuses a number: an id that went through a number may have lost
-// digits.
+// text returns a string of at most the given number of bytes; empty if v is absent. It refuses a number: an id that was
+// once a number may have lost digits.
 func (v value) text(most int) (s string) {
 	if v.raw == nil {
 		return ""

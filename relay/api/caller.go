@@ -40,8 +40,8 @@ func byManager(do own) handler {
 	}
 }
 
-// gateway verifies a gateway's bearer and returns its caller (wire.md 2.2). An expired bearer is refused and counted like a
-// wrong one, since a thief could send it for ever.
+// gateway verifies a gateway's bearer and returns its caller (wire.md 2.2). An expired bearer is refused and counted
+// like a wrong one, since a thief could send it for ever.
 func (a *API) gateway(ctx context.Context, r *request) (caller, error) {
 	peer, verdict, err := a.auth.Verify(ctx, routes.Bearer(r.Request))
 	switch {
@@ -57,8 +57,9 @@ func (a *API) gateway(ctx context.Context, r *request) (caller, error) {
 	return caller{peer.Instance, actor}, a.take(a.managing, "gateway "+string(peer.Gateway))
 }
 
-// managed verifies a managed token and returns its caller. The instance and tenant in the token must be those of a record.
-// Verifying asks no third party (relay/identity bounds how often it fetches keys), so it needs no limit.
+// managed verifies a managed token and returns its caller. The instance and tenant in the token must be those of a
+// record. Verifying asks no third party about the token (relay/identity bounds how often it fetches keys), so it needs
+// no limit.
 func (a *API) managed(ctx context.Context, r *request) (caller, error) {
 	m, err := a.id.Managed(ctx, routes.Bearer(r.Request))
 	if errors.Is(err, identity.ErrUnauthorized) {
@@ -78,8 +79,9 @@ func (a *API) managed(ctx context.Context, r *request) (caller, error) {
 	return caller{m.Instance, audit.Actor{Kind: audit.ActorJWT, Name: m.Subject}}, nil
 }
 
-// identified verifies the caller of enroll or provision, and also returns the actor for the audit list. If that needs a
-// question to a third party, it refuses an address that has used up its failures, or has maxStrangers questions open.
+// identified verifies the caller of enroll or provision, and also returns the actor for the audit list. If the check
+// needs a question to a third party, an address that has used up its failures, or has maxStrangers requests open, is
+// refused.
 func (a *API) identified(ctx context.Context, r *request) (by audit.Actor, c identity.Caller, err error) {
 	if a.id.Asks(routes.Bearer(r.Request)) {
 		if wait := a.failures.Wait(r.from, a.now()); wait > 0 {
@@ -112,8 +114,8 @@ func (a *API) identified(ctx context.Context, r *request) (by audit.Actor, c ide
 // unknown is the log's text about an unknown credential.
 const unknown = "unknown credential refused"
 
-// failed counts a refused credential against its address, and logs it with the message said. It returns the answer: refused,
-// or 429 if the address has used up its failures.
+// failed counts a refused credential against its address. It returns refused and logs the message said with attrs, or,
+// if the address has used up its failures, it returns a 429 and logs nothing.
 func (a *API) failed(r *request, refused *routes.Refusal, said string, attrs ...any) error {
 	if wait := a.failures.Add(r.from, a.now()); wait > 0 {
 		return tooManyFailures(wait)

@@ -30,9 +30,9 @@ func (a *API) enroll(ctx context.Context, r *request) (any, error) {
 	done, err := ops.EnrollByToken.Do(ctx, a.svc, by, e)
 	refused, ok := errors.AsType[*manage.Error](err)
 	switch {
-	case ok && refused.Why == manage.Forbidden: // the gateway shows it
+	case ok && refused.Why == manage.Forbidden: // the gateway shows the message to its operator
 		return nil, a.failed(r, routes.Refused(http.StatusForbidden, refused.Message), unknown)
-	case ok: // the token is good, and stays good: counted, or one token would be enough to try every name
+	case ok: // the token is good, and stays good: not counted, it would be enough to try every name
 		return nil, cmp.Or(a.take(a.managing, "enrollment "+digest(et)), err)
 	case err != nil:
 		return nil, err

@@ -15,8 +15,8 @@ type identityToken struct {
 	Expires int    `json:"expires_in"` // seconds
 }
 
-// identity hands out an identity token for an identity code, which stands in the path and is the credential.
-// Gateways of July POST client credentials, which do not matter.
+// identity returns an identity token for the identity code in the path, which is the credential. Gateways of July POST
+// client credentials as well, which are ignored.
 func (a *API) identity(ctx context.Context, r *request) (any, error) {
 	minted, life, err := a.id.Mint(ctx, r.rest)
 	if errors.Is(err, identity.ErrUnauthorized) {

@@ -12,7 +12,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
-// asks returns a route that passes on what read takes from the body: a request about the instance called name.
+// asks returns a route that carries out the operation do on the caller's instance: read makes the operation's arguments
+// from the instance's name and the body.
 func asks[In, Out any](read func(name string, b *body) In, do func(context.Context, *manage.Service, audit.Actor, In) (Out, error)) handler {
 	return byManager(func(a *API, ctx context.Context, c caller, r *request) (any, error) {
 		b, err := readBody(r, bodyTime)

@@ -18,6 +18,8 @@ func relevance(name string, b *body) manage.SetRelevance {
 	return manage.SetRelevance{Name: name, Platform: platform, RequireAddress: &address, Free: &free, AllowBots: &bots}
 }
 
+// declare stores a gateway's declaration. For a platform that this program does not know it stores nothing and returns
+// ignored.
 func declare(ctx context.Context, s *manage.Service, by audit.Actor, p manage.SetRelevance) (any, error) {
 	set, err := ops.SetRelevance.Do(ctx, s, by, p)
 	if refused, ok := errors.AsType[*manage.Error](err); ok && refused.Why == manage.Usage && refused.Field == "platform" {

@@ -18,7 +18,7 @@ func (a *API) provision(ctx context.Context, r *request) (any, error) {
 		return nil, err
 	case c.Proof == identity.Anonymous:
 		return nil, a.failed(r, routes.Unauthorized(), unknown)
-	case c.Proof == identity.Ambient && c.Instance == "": // its code is for enrollment
+	case c.Proof == identity.Ambient && c.Instance == "": // such a code serves only for enrollment
 		return nil, forbidden()
 	}
 	b, err := readBody(r, bodyTime)

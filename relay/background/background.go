@@ -30,7 +30,7 @@ const (
 	runners = 16
 )
 
-// Task is an answer to a control message, a placeholder to take away.
+// Task is one task, such as an answer to a control message, or the removal of a placeholder.
 type Task struct {
 	Do    func(context.Context) error
 	Until time.Time // of no use from then on
@@ -50,7 +50,7 @@ type Queue struct {
 
 	mu      sync.Mutex // guards the fields below
 	waiting []Task
-	urgent  int           // how many of the first that wait are urgent
+	urgent  int           // the first so many waiting tasks are urgent
 	open    int           // tasks that are not over: they wait, are under way, or will be tried again
 	changed chan struct{} // closed and replaced when one came or was over
 }
@@ -60,7 +60,8 @@ func New(counters *count.Totals, log *slog.Logger) *Queue {
 	return &Queue{counters: counters, log: log, changed: make(chan struct{})}
 }
 
-// Run does the tasks, so many at once, until ctx ends. One goroutine waits for them: a process may have hundreds of queues.
+// Run does the tasks, at most runners at once, until ctx ends. While there are none, only one goroutine waits: a
+// process may have hundreds of queues.
 func (q *Queue) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -100,7 +101,7 @@ func (q *Queue) over() {
 	q.changedLocked()
 }
 
-// changedLocked makes until look again. q.mu must be held.
+// changedLocked makes everybody who waits in until check again. q.mu must be held.
 func (q *Queue) changedLocked() {
 	close(q.changed)
 	q.changed = make(chan struct{})
@@ -153,6 +154,7 @@ func (q *Queue) Waiting() int {
 	return len(q.waiting)
 }
 
+// try does e once. If that failed, it queues e again after a pause, or gives it up.
 func (q *Queue) try(ctx context.Context, e Task) {
 	trying, cancel := context.WithTimeout(ctx, within)
 	err := e.Do(trying)

@@ -1,6 +1,6 @@
 // Package bus carries small notes between the part of the connector that owns a platform's socket and the part that
-// owns a gateway's socket: "this lane grew", interrupts, revocations. Both parts run on the node that leads a shard, so the
-// notes stay in its process.
+// owns a gateway's socket: "this lane grew", interrupts, revocations. Both parts run on the node that leads a shard, so
+// the notes stay in its process.
 //
 // A note is a hint, never the only record of anything: the change that it announces is in the store already, and a
 // subscriber that misses one finds out at its next look.
@@ -17,7 +17,7 @@ import (
 type Note interface{ note() }
 
 type (
-	// LaneGrew says that an entry with that sequence was appended for an instance.
+	// LaneGrew says that the entry with the sequence Seq was appended to the lane of an instance.
 	LaneGrew struct {
 		Instance relay.InstanceID
 		Seq      uint64
@@ -48,7 +48,7 @@ type Bus interface {
 	// Publish hands n to every subscriber. It does not wait for anything but their calls.
 	Publish(n Note)
 	// Subscribe makes the bus call fn for every note published from now on; fn must not block and must not call
-	// Subscribe. cancel ends it; a call under way may still finish.
+	// Subscribe. cancel ends the subscription; a call of fn under way may still finish.
 	Subscribe(fn func(Note)) (cancel func())
 }
 
@@ -65,7 +65,7 @@ var _ Bus = (*Local)(nil)
 func (b *Local) Subscribe(fn func(Note)) (cancel func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.subs = append(slices.Clone(b.subs), &fn) // Publish may be reading the old ones
+	b.subs = append(slices.Clone(b.subs), &fn) // Publish may be reading the old slice
 	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()

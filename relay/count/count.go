@@ -3,10 +3,10 @@
 //
 // Invariants:
 //
-//  1. A counter's name is one of these, never a text from a gateway or a person.
+//  1. A counter's name is one of those in this package, never a text from a gateway or a person.
 //  2. Every total is there from the start, as 0: a counter that appears with its first event hides
 //     that event from every rate.
-//  3. Names are stable: dashboards and alerts rest on them.
+//  3. Names are stable: dashboards and alerts depend on them.
 package count
 
 import (
@@ -157,7 +157,7 @@ func closed(prefix, help string, words ...string) map[string]Counter {
 // HookRefused returns the counter of requests that were refused for a reason.
 func HookRefused(reason string) Counter { return hookRefused[reason] }
 
-// HookNote returns the counter of what networks told of messages.
+// HookNote returns the counter of messages whose network reported the status note for them.
 func HookNote(note string) Counter { return hookNotes[note] }
 
 // Event returns the counter of a verdict.

@@ -8,10 +8,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Ack deletes an entry in flight, with all that was joined to it, and the forwards pushed before it, so that the next one
-// may be pushed; it returns after the commit. counted is false when id is not in flight on this pump, or another pump of
-// the lane has had the lease since: then nothing happened. It works after Flip, and after the pump is over, for as long as
-// no other pump took over. On an error the entry is still in flight.
+// Ack deletes an entry in flight, with all that was joined to it, and the forwards pushed before it, so that the next
+// one may be pushed; it returns after the commit. counted is false when id is not in flight on this pump, or another
+// pump of the lane has had the lease since: then nothing happened. It works after Flip, and after the pump is over, for
+// as long as no other pump took over. On an error the entry is still in flight.
 func (p *Pump) Ack(ctx context.Context, id relay.BufferID) (counted bool, err error) {
 	l := p.lane
 	var ids []relay.BufferID // in flight

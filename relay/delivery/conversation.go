@@ -11,7 +11,8 @@ type Conversation struct {
 	urgent bool           // urgent entries only
 }
 
-// In returns the conversation of a chat and a thread in it. Some networks name a thread that is a chat.
+// In returns the conversation of a chat and a thread in it. Where a thread is a chat of its own, both ids are the same,
+// and there is no thread in the chat.
 func In(c relay.Chat, thread relay.ThreadID) Conversation {
 	if string(thread) == string(c.ID) {
 		thread = ""

@@ -83,7 +83,7 @@ func (f *flight) index(id relay.BufferID) int {
 	return slices.IndexFunc(f.entries, func(e entry) bool { return e.id == id })
 }
 
-// knows reports whether the entry is in flight, itself or as a part, or was when the pump began to look.
+// knows reports whether the entry is in flight, itself or as a part, or was when the pump began its present task.
 func (f *flight) knows(id relay.BufferID) bool {
 	return slices.Contains(f.gone, id) || slices.ContainsFunc(f.entries, func(e entry) bool {
 		return slices.ContainsFunc(e.parts, func(x part) bool { return x.id == id })

@@ -15,7 +15,7 @@ type pushes struct {
 	taken   bool // it counts as taken, and has only to be deleted
 }
 
-// forwards are those that were pushed and are not deleted. Their lane's lock guards them.
+// forwards counts the pushes of each forward that was pushed and is not deleted. Their lane's lock guards them.
 type forwards map[relay.BufferID]*pushes
 
 // form is how an entry is pushed now, if at all.

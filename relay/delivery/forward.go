@@ -13,7 +13,8 @@ import (
 // these is true:
 //
 //   - its gateway acknowledged it, or anything that was pushed later on the same session;
-//   - its session lived on for forwardLife after it was written, and its gateway gave a sign of life then (Outlet.Answers);
+//   - its session lived on for forwardLife after it was written, and its gateway gave a sign of life then
+//     (Outlet.Answers);
 //   - it was written for the second time.
 //
 // From store.Forward's Until on, the entry is an ordinary one, and goes out as an event.
@@ -45,7 +46,8 @@ func (p *Pump) lookBackLocked(seq uint64) {
 	l.changedLocked()
 }
 
-// beginLocked notes that e, which is in flight, is about to be pushed as a forward or as an event. lane.mu must be held.
+// beginLocked notes that e, which is in flight, is about to be pushed as a forward or as an event. lane.mu must be
+// held.
 func (p *Pump) beginLocked(e *load, as form) {
 	f := &p.flight.entries[p.flight.index(e.Buffer)]
 	if f.forward = as == asForward; !f.forward {
@@ -71,7 +73,9 @@ func (p *Pump) beginLocked(e *load, as form) {
 	f.out = true
 }
 
-// left notes that a push of the forward has left its outbox: written to the socket, or dropped. Outlet.Push calls it.
+// left notes that a push of the forward has left its outbox: written to the socket, or dropped. A dropped forward is
+// pushed again; one that was written for the last time is deleted; otherwise the session has to live on for
+// forwardLife. Outlet.Push calls it.
 func (p *Pump) left(id relay.BufferID, written bool) {
 	l := p.lane
 	l.mu.Lock()

@@ -2,8 +2,8 @@
 // Pump per session. "Live" is a short buffer, "away" is a buffer without a pump, and a crash, a
 // reconnect and a sleep are the same case: a live path beside the buffer would race with it.
 //
-// It does not append (the hub does, for all instances of a batch at once), does not know the format of a frame, and
-// starts a goroutine only through the caller that starts a pump. A waiting pump has no goroutine.
+// It does not append (relay/inbound does, for all instances of a batch at once), does not know the format of a frame,
+// and starts a goroutine only through the caller that starts a pump. A waiting pump has no goroutine.
 //
 // Invariants:
 //

@@ -21,8 +21,8 @@ const (
 	look                // read the buffer behind last
 )
 
-// taskLocked returns p's next step. It is nothing without the lease, or while an acknowledgement that another pump got
-// in time is on its way to the disk. lane.mu must be held.
+// taskLocked returns p's next step. It is none without the lease, or while an acknowledgement that another pump got in
+// time is on its way to the disk. lane.mu must be held.
 func (p *Pump) taskLocked() task {
 	l := p.lane
 	open := p.flight.ordinary() < l.window
@@ -44,7 +44,9 @@ func (p *Pump) taskLocked() task {
 	return none
 }
 
-// next looks at one entry, if there is one, and pushes it, with the entries joined to it, unless it has to wait.
+// next does the task t: it finds the entry, lets it wait or joins others to it, settles it, puts it in flight, and
+// pushes it. If the push failed, the entry is in flight no longer, unless it was pushed before; an entry that can never
+// be pushed is buried.
 func (p *Pump) next(ctx context.Context, t task) (err error) {
 	l := p.lane
 	defer func() {
@@ -120,7 +122,8 @@ func (p *Pump) poisoned(ctx context.Context, e *load, why error) error {
 	return nil
 }
 
-// find returns the entry for the task; ok is false if there is none.
+// find returns the entry for the task: one in flight, one that waited, the one that was offered, or the next in the
+// buffer. ok is false if there is none.
 func (p *Pump) find(ctx context.Context, t task) (e *load, ok bool, err error) {
 	switch t {
 	case again:
@@ -163,6 +166,7 @@ func (p *Pump) findAgain(ctx context.Context) (e *load, ok bool, err error) {
 		l.mu.Unlock()
 		return e, false, nil
 	}
+	// was: what was pushed before.
 	was := &load{Entry: store.Entry{Buffer: p.flight.entries[i].id}, parts: p.flight.entries[i].parts, where: p.flight.entries[i].where}
 	l.mu.Unlock()
 	for n, x := range was.parts {
@@ -207,7 +211,7 @@ func (p *Pump) enter(e *load) bool {
 		}
 		return false
 	case e.Event != nil && p.out.Settle != nil:
-		return false // the time of its forward is just over, so it has to be settled first
+		return false // the time of e's forward is just over, so e has to be settled first
 	}
 	p.last = max(p.last, e.Buffer.Seq)
 	if e.waited {

@@ -17,14 +17,14 @@ var ErrPoison = errors.New("entry cannot be encoded")
 // Outlet is what a pump needs of its session.
 type Outlet struct {
 	// Push puts an entry into the session's outbox: it blocks while the outbox is full and returns once the frame is
-	// queued. The pump's goroutine calls it, one entry at a time. An error that wraps ErrPoison, or a panic, buries
-	// the entry; any other error means that the entry was not queued and ends the pump. Of an entry with a Forward
-	// that is pushed. left is nil, or to be called once if the entry was queued: when its frame was written, or
-	// was dropped and never will be.
+	// queued. The pump's goroutine calls it, one entry at a time. An error that wraps ErrPoison, or a panic, buries the
+	// entry; any other error means that the entry was not queued and ends the pump. If the entry has a Forward, the
+	// forward is pushed, and not the event. left is nil, or to be called once if the entry was queued: when its frame
+	// was written, or was dropped and never will be.
 	Push func(ctx context.Context, e store.Entry, left func(written bool)) error
 	// Settle makes an entry that holds its event ready for Push: it sets the frame. It is called like Push, before the
-	// entry is in flight, and may wait; ctx ends with a Flip, too, and then its work is dropped. Any other error, or a
-	// panic, buries the entry. nil: entries that hold their event are pushed as they are.
+	// entry is in flight, and may wait; ctx ends with a Flip, too, and then its work is dropped. An error while ctx has
+	// not ended, or a panic, buries the entry. nil: entries that hold their event are pushed as they are.
 	Settle func(ctx context.Context, e *store.Entry) error
 	// Join joins next to e. The two are then given as one event, under next's id, and Join sets e's event. False: they
 	// cannot be one event, and e is unchanged. It is called like Push, and does not wait; nil: nothing is joined.
@@ -38,7 +38,7 @@ type Outlet struct {
 	// Answers asks the gateway for a sign of life, after which forwards count as taken; nil: the gateway lives as long
 	// as the pump.
 	Answers func(ctx context.Context) bool
-	// Types reports whether the gateway types while it works; nil: it does. It does not block.
+	// Types reports whether the gateway sends typing actions while it works; nil: it does. It does not block.
 	Types func() bool
 	// Taken is called for every entry that the gateway has taken, after the commit and before its place in the window
 	// is free; nil: nobody wants to know.
@@ -51,6 +51,7 @@ type outlet struct {
 	log *slog.Logger
 }
 
+// newOutlet returns o with a default for each function that is nil, except Settle and Join.
 func newOutlet(o Outlet, log *slog.Logger) outlet {
 	if o.Takes == nil {
 		o.Takes = func(context.Context, store.Entry) bool { return true }

@@ -20,8 +20,8 @@ type Pump struct {
 
 	// Guarded by lane.mu.
 	last     uint64 // sequence of the entry looked at last; everything behind it is still to be looked at
-	dry      uint64 // from this sequence on there are only entries of which the lane was told since; 0: not known
-	ordinary uint64 // the entry behind last is no forward, if its sequence is this; see peekLocked
+	dry      uint64 // from this sequence on the buffer was empty when p read it; 0: not known
+	ordinary uint64 // sequence of the entry behind last if it is no forward and waits for the window (peekLocked)
 	single   uint64 // up to this sequence nothing is joined, because a join there could not be pushed
 	said     int    // how often p was told to look back
 	knew     int    // said as of when the task was chosen: if said has grown since, p must look again
@@ -54,8 +54,8 @@ func (l *Lane) NewPump(o Outlet) *Pump {
 	return p
 }
 
-// Anew says that the session takes more than before. Entries that were passed over are looked at again, and everything
-// that has gathered is backlog. It never blocks.
+// Anew makes p look again at the entries that the session did not take, because it takes more now. Everything that is
+// in the buffer by now counts as backlog. It never blocks.
 func (p *Pump) Anew() {
 	p.lane.mu.Lock()
 	defer p.lane.mu.Unlock()

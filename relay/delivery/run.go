@@ -60,7 +60,7 @@ func (p *Pump) work() {
 	for p.ctx.Err() == nil {
 		t := p.taskLocked()
 		if t != take {
-			l.offered = nil // it may be gone from the buffer when its time comes
+			l.offered = nil // an offered entry may be gone from the buffer when its time comes
 		}
 		if t == none {
 			p.working = false
@@ -71,7 +71,7 @@ func (p *Pump) work() {
 		err := p.next(p.ctx, t)
 		l.mu.Lock()
 		if err != nil && p.ctx.Err() == nil {
-			p.endLocked(err) // our own trouble, which is no reason to blame the entry
+			p.endLocked(err) // the store or the push failed, not the gateway: no entry is charged with a death
 			return
 		}
 	}
@@ -84,7 +84,7 @@ func (p *Pump) work() {
 	p.endLocked(err)
 }
 
-// endLocked gives the lane to the next pump, and tells the owner. lane.mu must be held.
+// endLocked ends p because of err: it gives the lease to the next pump, and calls over. lane.mu must be held.
 func (p *Pump) endLocked(err error) {
 	l := p.lane
 	if l.pumps[0] == p {

@@ -15,9 +15,9 @@ import (
 // of people there queue behind it. Other conversations are not held up. In a group a gateway may keep a session for
 // each person, but we cannot tell whether it does, so all turns of a group follow one another.
 //
-// Waiting entries are kept by their sequences: each is looked at once, however many there are, and read again when its time
-// has come. Entries that the session does not take wait in the same way. Urgent ones wait apart from the others, for the
-// session may take them earlier.
+// Waiting entries are kept by their sequences: each is looked at once, however many there are, and read again when its
+// time has come. Entries that the session does not take wait in the same way. Urgent ones wait apart from the others,
+// for the session may take them earlier.
 
 const (
 	// turnEnds is how long the gateway must be silent after a sign that usually ends a turn: a gateway that continues
@@ -28,17 +28,17 @@ const (
 	// turnMost is the longest that anything waits for a turn.
 	turnMost = 10 * time.Minute
 
-	// programEnds and programSilent take the place of turnEnds and turnSilent where a program asks. A program may ask its next
-	// question right after the last answer, so programEnds only lets the gateway finish. An agent may also leave a program
-	// without an answer; then the gateway stops typing, and programSilent ends the turn. Gateways of June 2026 do not type, so
-	// they get turnSilent; if their turn is longer, the next entry interrupts it, and they answer it at once. A turn outlives
-	// its session, and this process.
+	// programEnds and programSilent take the place of turnEnds and turnSilent where a program asks. A program may ask
+	// its next question right after the last answer, so programEnds only lets the gateway finish. An agent may also
+	// leave a program without an answer; then the gateway stops typing, and programSilent ends the turn. Gateways of
+	// June 2026 do not type, so they get turnSilent; if their turn is longer, the next entry interrupts it, and they
+	// answer it at once. A turn outlives its session, and this process.
 	programEnds   = time.Second
 	programSilent = 10 * time.Second
 )
 
-// limits returns how long a turn goes on after its end was heard, and how long without a sign of life. types says that the
-// gateway types while it works.
+// limits returns how long a turn goes on after its end was heard, and how long without a sign of life. types says that
+// the gateway types while it works.
 func (c Conversation) limits(types bool) (ends, silent time.Duration) {
 	switch program := c.Chat.Bot.IsProgram(); {
 	case program && types:
@@ -141,8 +141,8 @@ func (u *turns) talk(c Conversation) *talk {
 	return t
 }
 
-// tidy does nothing while the conversation's turn runs. Otherwise it makes the conversation ready if something waits there, and
-// forgets it if not.
+// tidy does nothing while the conversation's turn runs. Otherwise it makes the conversation ready if something waits
+// there, and forgets it if not.
 func (u *turns) tidy(c Conversation, t *talk) {
 	switch {
 	case t.turn != nil:
@@ -158,8 +158,8 @@ func (u *turns) unready(c Conversation) {
 	u.ready = slices.DeleteFunc(u.ready, func(o Conversation) bool { return o == c })
 }
 
-// place notes in e its conversation, and whether it begins a turn there that others must wait for. It reports whether e itself
-// must wait, behind a turn or behind other entries.
+// place notes in e its conversation, and whether it begins a turn there that others must wait for. It reports whether e
+// itself must wait, behind a turn or behind other entries.
 func (u *turns) place(e *load, c Conversation, how Manner, as form) (behind bool) {
 	e.where = c
 	event := as == asEvent && how != Urgent && c.Chat.ID != ""
@@ -199,8 +199,8 @@ func (u *turns) taken(c Conversation, parts []part) {
 	u.tidy(c, t)
 }
 
-// backlog reports whether e was accepted before the session began, or before its gateway woke. An entry that was offered to the
-// lane has no time yet: it has just been accepted.
+// backlog reports whether e was accepted before the session began, or before its gateway woke. An entry that was
+// offered to the lane has no time yet: it has just been accepted.
 func (u *turns) backlog(e store.Entry) bool { return !e.At.IsZero() && e.At.Before(u.since) }
 
 // next returns the ready conversation with the oldest waiting entry. open: the window has room; without room, only a

@@ -19,6 +19,7 @@ func (p *Pump) Heard(c Conversation, sign Sign) {
 func (p *Pump) waits(ctx context.Context, e *load) bool {
 	l, taken := p.lane, p.out.takes(ctx, &e.Entry)
 	l.mu.Lock()
+	// live: nothing can make e wait, so that its conversation need not be known.
 	live := taken && len(p.turns.talks) == 0 && !p.turns.backlog(e.Entry) && !e.About.Bot.IsProgram()
 	l.mu.Unlock()
 	if live {

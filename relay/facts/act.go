@@ -26,7 +26,8 @@ func (fs *Facts) Knows(ctx context.Context, i relay.InstanceID, p platforms.Bot,
 	return err == nil && len(direct) > 0
 }
 
-// Act gathers the facts that decide whether the instance may act on chat with p.
+// Act gathers the facts that decide whether the instance may act on chat with p. Facts that cost a question to the
+// network come last, and are left out if the others decide.
 func (fs *Facts) Act(ctx context.Context, i relay.InstanceID, p platforms.Bot, chat relay.ChatID) (gate.ActFacts, error) {
 	f := gate.ActFacts{Now: time.Now()}
 	if chat == "" {
@@ -70,9 +71,10 @@ func (fs *Facts) talkFacts(ctx context.Context, c store.Conversation) (gate.ActF
 	return gate.ActFacts{Now: time.Now(), Conversation: true, ConversationAt: c.LastAt, JustificationStands: bound}, err
 }
 
-// holds reports whether the instance holds the grant covering place. If only the chat of the place is known, the
-// platform completes it. It is asked only for an instance that holds some grant there: no other can cause the question.
-// If the platform does not know either, only a grant that names the chat counts.
+// holds reports whether the instance holds the grant covering place. known says that place is complete; otherwise only
+// its chat is known, and the platform is asked for the rest. The platform is asked only if the instance holds some grant
+// on it, so that no other instance can cause such requests. If the platform does not know the place either, only a grant
+// that names the chat counts.
 func (fs *Facts) holds(ctx context.Context, i relay.InstanceID, p platforms.Bot, place relay.Place, known bool) (bool, error) {
 	if !known {
 		some, err := fs.Grants(ctx, store.GrantFilter{Instance: i, Platform: place.Platform, Limit: 1})
@@ -148,10 +150,10 @@ func (fs *Facts) personSees(ctx context.Context, p platforms.Bot, place relay.Pl
 	return false, relay.Later("whether the person can see the chat is not known yet", err)
 }
 
-// locateWithin bounds the question to a network where a chat stands.
+// locateWithin is how long a network may take to say in which place a chat is.
 const locateWithin = 5 * time.Second
 
-// Locate completes a place that is known by its chat only, if the platform knows it.
+// Locate returns the place, of which only the chat is known, completed by p's network; false if p does not know it.
 func Locate(ctx context.Context, p platforms.Bot, place relay.Place) (relay.Place, bool) {
 	l, ok := p.(platforms.Locator)
 	if !ok {

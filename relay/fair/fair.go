@@ -1,15 +1,16 @@
 // Package fair shares what is scarce: room for files, places for transfers, requests under way. It belongs to tenants
 // first and to their instances second. There is one rule: whoever has the least comes next, and whoever has the most
-// gives way first. So one alone may have everything, and a share counts only while somebody else wants some.
+// gives way first. So a tenant that is alone may have everything, and shares matter only while others want some, too.
 //
 // Invariants:
 //
 //  1. No more places are held than exist, and no instance holds more than it may.
-//  2. A free place goes to the waiting tenant that holds the fewest and may have it; within that tenant to the instance
-//     that holds the fewest; then to the one that has waited longest.
-//  3. A place is asked back only while somebody waits who cannot have another one. A slow transfer gives way if its
-//     owner holds at least as many as the waiting one would hold then; after some patience, any transfer gives way if
-//     its owner holds more than that. So tenants that always want places end with equally many: two get half each.
+//  2. A free place goes to the waiting tenant that holds the fewest places and may have it; within that tenant to the
+//     instance that holds the fewest; within that instance to the request that has waited longest.
+//  3. A place is asked back only while somebody waits who can get no other place. A slow transfer gives way if its
+//     owner holds at least as many places as the waiting owner would hold then; after some patience, any transfer gives
+//     way if its owner holds more than that. So tenants that always want places end with equally many: of two, each gets
+//     half.
 package fair
 
 import (
@@ -28,12 +29,12 @@ type Owner struct {
 // Tally is how much each owner has of something. The zero value is nothing. It is not safe for concurrent use.
 type Tally struct {
 	total     int64
-	tenants   map[relay.TenantID]int64 // never 0, as in instances
+	tenants   map[relay.TenantID]int64 // no value is 0, here and in instances
 	instances map[Owner]int64
 }
 
-// Add counts n more, or less if n is below zero. A thing that belongs to several owners counts once in the total, once
-// for each tenant, and once for each instance.
+// Add adds n, which may be negative, to what the owners have. A thing that belongs to several owners counts once in the
+// total, once for each tenant, and once for each instance.
 func (t *Tally) Add(n int64, of ...Owner) {
 	if t.tenants == nil {
 		t.tenants, t.instances = make(map[relay.TenantID]int64), make(map[Owner]int64)

@@ -13,10 +13,10 @@ const (
 	// A transfer is slow that moved less than slowest bytes a second in the last whole window.
 	slowest = 16 << 10
 	window  = 10 * time.Second
-	// patience is how long somebody waits before a place is asked back that is not slow: at a rate just above slow, the
-	// holders would keep all places for as long as a transfer may take.
+	// patience is how long somebody waits before even a place whose transfer is not slow is asked back: at a rate just
+	// above slow, the holders would keep all places for as long as a transfer may take.
 	patience = 3 * time.Second
-	// pressEvery is how often a waiting one looks for a place to ask back.
+	// pressEvery is how often a waiting request looks for places to ask back.
 	pressEvery = time.Second
 	// maxWaiting is how many requests of one instance may wait: gateways transfer one file after the other.
 	maxWaiting = 16
@@ -27,14 +27,14 @@ var ErrAskedBack = errors.New("others waited for its place")
 
 // Places bounds what runs at a time. Its methods may be called from any goroutine.
 type Places struct {
-	// Set once, by NewPlaces.
+	// Set once, by NewPlaces: how many places there are, and how many of them one instance may hold.
 	all, each int
 
 	mu      sync.Mutex // guards the fields below, and those of every Place
-	tally   Tally      // of places: held and not asked back, or promised
-	held    []*Place   // until they are left
-	waiting []*Place   // the oldest first
-	pressed time.Time  // when they last looked for a place to ask back
+	tally   Tally      // each owner's places: held and not asked back, or promised to it as the heir of another
+	held    []*Place   // those asked back, too, until Leave
+	waiting []*Place   // the oldest first; without heirs
+	pressed time.Time  // when press last looked for places to ask back
 }
 
 // Place is a place, or the wait for one. Its methods may be called from any goroutine.
@@ -49,16 +49,16 @@ type Place struct {
 	began      time.Time // of the window that runs
 	moved, was int64     // bytes: in that window, and in the one before
 	judged     bool      // there was a window before
-	settled    bool
-	asked      bool   // back
-	heir       *Place // who gets it next; nil: the first in turn
-	from       *Place // the place that it will get
+	settled    bool      // it is never asked back
+	asked      bool      // it was asked back
+	heir       *Place    // the wait for which this place was asked back, and which gets it after Leave; nil: none
+	from       *Place    // the place whose heir this wait is
 }
 
 // NewPlaces makes all places, of which an instance has at most each.
 func NewPlaces(all, each int) *Places { return &Places{all: all, each: each} }
 
-// Try takes a place if one is free that o may have. It is not asked back.
+// Try takes a place if one is free that o may have. Such a place is never asked back.
 func (p *Places) Try(o Owner) (*Place, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,8 +80,8 @@ func (p *Places) Compare(a, b Owner) int {
 	return p.tally.Compare(a, b)
 }
 
-// Enter waits for a place until the time within is over or ctx ends. If ok, the caller calls Leave when it is done. It
-// must end soon when the returned context ends: if the place was asked back, ErrAskedBack is the cause.
+// Enter waits for a place until the time within is over or ctx ends. If ok, the caller calls Leave when it is done. The
+// caller must end soon when the returned context ends: if the place was asked back, ErrAskedBack is the cause.
 func (p *Places) Enter(ctx context.Context, o Owner, within time.Duration) (_ context.Context, _ *Place, ok bool) {
 	hold, stop := context.WithCancelCause(ctx)
 	l := &Place{places: p, owner: o, since: time.Now(), in: make(chan struct{}), stop: stop}
@@ -111,7 +111,8 @@ func (p *Places) Enter(ctx context.Context, o Owner, within time.Duration) (_ co
 	}
 }
 
-// queue takes a place, or makes l wait for one. It reports false when too many of its instance wait already.
+// queue gives l a place, or makes it wait for one. It reports false when too many requests of l's instance wait
+// already.
 func (p *Places) queue(l *Place) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,7 +133,7 @@ func (p *Places) queue(l *Place) bool {
 	return true
 }
 
-// withdraw ends the wait of l. It reports false when it got its place meanwhile.
+// withdraw ends the wait of l. It reports false when l got its place meanwhile.
 func (p *Places) withdraw(l *Place) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -164,7 +165,7 @@ func (p *Places) takeLocked(l *Place) bool {
 	return true
 }
 
-// holdLocked lets l in, which is counted already. p.mu must be held.
+// holdLocked lets l in, which the tally counts already. p.mu must be held.
 func (p *Places) holdLocked(l *Place) {
 	p.held = append(p.held, l)
 	l.from, l.began = nil, time.Now()
@@ -207,14 +208,15 @@ func (l *Place) Moved(n int) {
 	l.moved += int64(n)
 }
 
-// Settle says that all bytes have arrived: the rest waits for nobody, and the place is not asked back any more.
+// Settle notes that all bytes of the transfer have arrived. The place is not asked back any more, because what remains
+// to be done waits for nobody.
 func (l *Place) Settle() {
 	l.places.mu.Lock()
 	defer l.places.mu.Unlock()
 	l.settled = true
 }
 
-// rollLocked begins the window that now is in. l.places.mu must be held.
+// rollLocked begins the window in which now lies, if the running one is over. l.places.mu must be held.
 func (l *Place) rollLocked(now time.Time) {
 	passed := now.Sub(l.began) / window
 	if passed == 0 {
@@ -237,7 +239,7 @@ func (p *Places) press() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	if now.Sub(p.pressed) < pressEvery/2 { // for another that waits
+	if now.Sub(p.pressed) < pressEvery/2 { // another waiting request has just done the same
 		return
 	}
 	p.pressed = now
@@ -261,7 +263,9 @@ func (p *Places) pressLocked(l *Place, now time.Time) {
 	v.stop(ErrAskedBack)
 }
 
-// givesWayLocked returns the place to ask back for l; nil: none. p.mu must be held.
+// givesWayLocked returns the place to ask back for l; nil: none. Of the places that may be asked back (invariant 3) it
+// is a slow one, if there is any; then one of the owner with the most; then the one that moved the least. p.mu must be
+// held.
 func (p *Places) givesWayLocked(l *Place, now time.Time) (gives *Place) {
 	_, own := p.tally.Of(l.owner)
 	impatient := now.Sub(l.since) >= patience
@@ -270,7 +274,7 @@ func (p *Places) givesWayLocked(l *Place, now time.Time) (gives *Place) {
 		more := p.tally.Against(v.owner, l.owner, 1)
 		switch {
 		case v.asked, v.settled, own >= int64(p.each) && v.owner != l.owner:
-			continue // it would not help
+			continue // promised, safe, or of no use to l, whose instance holds as many as it may
 		case slow && more >= 0, impatient && more > 0:
 		default:
 			continue

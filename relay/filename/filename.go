@@ -40,8 +40,8 @@ func Clean(name string) string {
 	return name
 }
 
-// FromHeader returns the name that a gateway put into a header: UTF-8, or Latin-1 as Python's client sends it. It is
-// clean.
+// FromHeader returns the name that a gateway put into a header, cleaned by Clean. The header is UTF-8, or Latin-1 as
+// Python's client sends it.
 func FromHeader(raw string) string {
 	if !utf8.ValidString(raw) {
 		latin := make([]rune, len(raw))
@@ -62,8 +62,8 @@ func Ext(name string) string {
 	return name[i:]
 }
 
-// Fit returns the clean name of a file with those facts, with an extension that fits them: "voice.oga" is "voice.ogg".
-// A file without a name is called after its kind: "photo.jpg".
+// Fit returns the clean name of a file with the facts f, with an extension that fits them: "voice.oga" becomes
+// "voice.ogg". A file without a name is called after its kind: "photo.jpg".
 func Fit(name string, f relay.FileFacts) string {
 	name = Clean(name)
 	if name == "" {
@@ -97,7 +97,7 @@ var own = set(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".gif", ".webp"
 	".mp3", ".m4a", ".m4b", ".wav", ".flac", ".aac", ".avi", ".mov", ".mkv", ".mka", ".pdf", ".heic", ".heif", ".avif", ".tif", ".tiff",
 	".gz", ".tgz", ".tgs", ".7z", ".rar", ".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp", ".epub", ".3gp", ".amr", ".aif", ".aiff")
 
-// alias are the other ways to write an extension.
+// alias maps other ways to write an extension to the usual one.
 var alias = map[string]string{
 	".jpeg": ".jpg", ".jpe": ".jpg", ".jfif": ".jpg", ".apng": ".png", ".m4v": ".mp4", ".m4b": ".m4a", ".tiff": ".tif", ".tgz": ".gz",
 	".tgs": ".gz", ".heif": ".heic", ".mpeg": ".mpg", ".aiff": ".aif", ".3g2": ".3gp", ".spx": ".ogg",

@@ -1,5 +1,5 @@
 // Package finding is the vocabulary of faults: each kind has a code that never changes, a severity, and what it means
-// for people's messages. The finder (a platform, the service, doctor) adds what it saw, and how to fix it.
+// for people's messages. The finder (a platform, the service, doctor) adds what it saw, and how to fix the fault.
 //
 // Invariants:
 //
@@ -19,8 +19,8 @@ type Severity string
 const (
 	Fault     Severity = "fault"     // messages do not arrive, or others can read or send them, now
 	Warning   Severity = "warning"   // it works today, but will stop working, or does not work for everybody
-	Unchecked Severity = "unchecked" // it could not be checked
-	Notice    Severity = "notice"    // nothing is wrong, and it is worth knowing
+	Unchecked Severity = "unchecked" // something could not be checked
+	Notice    Severity = "notice"    // nothing is wrong, but the operator should know
 )
 
 // Finding is one fault, or one thing worth knowing.
@@ -28,7 +28,7 @@ type Finding struct {
 	Code     string   `json:"code"` // "HC101"
 	Severity Severity `json:"severity"`
 	About    string   `json:"about,omitempty"` // the bot, gateway, file or address; empty: the whole program
-	Name     string   `json:"name,omitempty"`  // its name for people; empty: the same
+	Name     string   `json:"name,omitempty"`  // what people call the subject in About; empty: About itself
 	What     string   `json:"what"`            // what was seen, as the middle of a sentence: no capital, no full stop
 	Why      string   `json:"why"`             // one sentence: what it means for people's messages
 	Fix      string   `json:"fix"`             // a command and nothing else, or words, with commands in `backticks`
@@ -85,8 +85,8 @@ func Sort(all []Finding) {
 	})
 }
 
-// Merge joins more and less, sorted. It leaves out a finding of less that more contains already, and one about a bot's
-// state if a Fault explains that state.
+// Merge joins two lists, sorted: more, the one that knows more about each fault, and less. It leaves out a finding of
+// less whose code and subject more has as well, and a finding about a bot's state if a Fault explains that state.
 func Merge(more, less List) List {
 	all := slices.Concat(more, less)
 	var out List

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Misworded says what keeps a finding's words from being shown everywhere: in a line behind others, in a page's
-// heading, and with a command that can be copied. Empty: nothing. The tests of finders call it.
+// Misworded returns what keeps a finding's words from being shown everywhere: in a line behind others, in a page's
+// heading, and with a command that can be copied; empty: nothing does. The tests of finders call it.
 func Misworded(f Finding) string {
 	first, _ := utf8.DecodeRuneInString(f.What)
 	second, _ := utf8.DecodeRuneInString(strings.TrimPrefix(f.What, string(first)))

@@ -9,7 +9,7 @@ import (
 // Findings are worded where the server runs, and read where people are, perhaps in another time zone. So Stamp writes
 // each moment, and the place that shows it converts it to the reader's clock: Local, or a page's script.
 
-// Stamp returns a moment in the form that it has among words.
+// Stamp returns a moment in the form in which the words of findings contain it.
 func Stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 var stamps = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
@@ -42,7 +42,7 @@ func Local(words string) (out string) {
 	return out
 }
 
-// Clock returns a time as people say it: with the day unless it is less than 20 hours ago.
+// Clock returns a time as people say it: with the day, unless it is at most 20 hours ago and at most an hour ahead.
 func Clock(t time.Time) string {
 	form := "15:04"
 	if age := time.Since(t); age > 20*time.Hour || age < -time.Hour {

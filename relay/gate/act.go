@@ -42,7 +42,8 @@ func (f ActFacts) Stands() bool {
 type MessageFacts struct {
 	// SentBySelf and SentByOther: it is remembered that this or another instance sent the message.
 	SentBySelf, SentByOther bool
-	// ByPerson and ByBot: the platform says that a person, or the bot, wrote it. Neither: it does not say.
+	// ByPerson and ByBot: the platform says that a person, or the bot, wrote the message. Neither: the platform does
+	// not say.
 	ByPerson, ByBot bool
 	// Alone: no other instance may act on the chat.
 	Alone bool
@@ -66,7 +67,7 @@ func MayDelete(f MessageFacts) bool {
 		return f.HoldsGrant
 	case f.ByBot:
 		return f.Alone
-	default: // it may be either
+	default: // a person or the bot may have written the message
 		return f.Alone && (f.HoldsGrant || f.Direct)
 	}
 }
@@ -74,7 +75,7 @@ func MayDelete(f MessageFacts) bool {
 // ReactionFacts are the facts that decide whether an instance that may act on a chat may set or remove a reaction of
 // the bot.
 type ReactionFacts struct {
-	// SetBySelf and SetByOther: it is remembered that this or another instance set it.
+	// SetBySelf and SetByOther: it is remembered that this or another instance set the reaction.
 	SetBySelf, SetByOther bool
 	// Removes: the reaction is to be removed. Otherwise it is to be set, which changes an existing one only if it is
 	// the Only.
@@ -85,14 +86,14 @@ type ReactionFacts struct {
 	Alone bool
 }
 
-// MayReact reports whether the instance may do that: it changes its own reactions.
+// MayReact reports whether the instance may set or remove the reaction: it may change its own.
 func MayReact(f ReactionFacts) bool {
 	switch {
 	case f.SetBySelf:
 		return true
 	case f.SetByOther:
 		return !f.Removes && !f.Only
-	default: // nobody remembers one
+	default: // it is not remembered that an instance set it
 		return !f.Removes || f.Alone
 	}
 }

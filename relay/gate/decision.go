@@ -27,7 +27,7 @@ type Decision struct {
 	// ChatType is the type of the event's chat; empty: not known.
 	ChatType relay.ChatType `json:"chatType,omitempty"`
 	// State is where the event is now, for the instance; empty: no instance gets it, or it is no longer here.
-	// DeliveredAt is when its gateway took it.
+	// DeliveredAt is when the instance's gateway acknowledged the event; zero: not yet.
 	State       State     `json:"state,omitempty"`
 	DeliveredAt time.Time `json:"deliveredAt,omitzero"`
 	// GivenUp is why the event was given up; empty: it was not. Answers are the gateway's answers to it, sent or

@@ -1,5 +1,6 @@
 // Package gate decides who may see an event and who may act on a chat. Its functions are pure: facts in, verdict out.
-// relay/hub gathers the facts before; this package imports nothing that could ask for another one.
+// relay/inbound, relay/outbound and relay/facts gather the facts before; this package imports nothing with which it
+// could ask for another fact.
 //
 // Invariants:
 //

@@ -28,6 +28,7 @@ func Spoken(ev relay.Event, among []Callable) (i relay.InstanceID, rest string, 
 	if n := strings.IndexFunc(text, unicode.IsSpace); n >= 0 {
 		name, rest = text[:n], strings.TrimLeftFunc(text[n:], unicode.IsSpace)
 	}
+	// First the name as it was written, then without a comma or a colon at its end.
 	for _, name := range []string{name, strings.TrimRight(name, ",:")} {
 		var named []relay.InstanceID
 		for _, c := range among {

@@ -20,10 +20,10 @@ type Owned struct {
 
 // OwnInstance chooses which of an author's own instances may receive the event. First comes the one to which they are
 // linked for this command, unless they name another. Then comes one of those to which they are linked for everything:
-// the holder of the grant covering a shared chat, or the one that a direct message names. If that is none of them, it
-// is in either sort of chat the first one marked as default for direct messages, else the one to which they were bound
-// first. owned is in the order of binding; holder, named and command are empty if there is none; command is that of the
-// event without a name. ok is false if there is nothing to choose.
+// the holder of the grant covering a shared chat, or the one that a direct message names. If that is none of them, the
+// choice in either sort of chat is the first one marked as default for direct messages, else the one to which they were
+// bound first. owned is in the order of binding; holder, named and command are empty if there is none; command is that
+// of the event without a name. ok is false if there is nothing to choose.
 func OwnInstance(owned []Owned, holder, named relay.InstanceID, command string, direct bool) (_ relay.InstanceID, ok bool) {
 	if n := slices.IndexFunc(owned, func(o Owned) bool {
 		return slices.Contains(o.Commands, command) && (named == "" || named == o.Instance)

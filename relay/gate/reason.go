@@ -4,8 +4,8 @@ package gate
 // set is closed.
 type Reason string
 
-// The reasons. Decide returns those from Delivered to OtherBot; DecidePress returns Delivered and the two behind those.
-// The others are determined before or after that.
+// The reasons. Decide returns those from Delivered to OtherBot; DecidePress returns Delivered, PromptForeign or
+// PromptClosed. relay/inbound finds the others, before or after it calls these functions.
 const (
 	// Delivered: appended to the instance's buffer.
 	Delivered Reason = "delivered"
@@ -32,7 +32,7 @@ const (
 	Undecided Reason = "undecided"
 	// Duplicate: the event has a seen mark.
 	Duplicate Reason = "duplicate"
-	// NotNamed: the person wrote to another one by name.
+	// NotNamed: the person wrote to another instance by name.
 	NotNamed Reason = "not_named"
 	// Control: a command of the connector's own, such as /link, answered here.
 	Control Reason = "control"

@@ -4,7 +4,7 @@ import "github.com/hermes-connector/hermes-connector/relay"
 
 // Facts are the facts that decide whether one candidate instance receives one event.
 type Facts struct {
-	// Direct: the event's chat is a direct message, and no room that was claimed before all but one left it.
+	// Direct: the event's chat is a direct message, and not a claimed room that all but one person have left.
 	Direct bool
 	// AuthorBound: the author is bound to the instance, and of all instances that they are bound to
 	// this is the one OwnInstance chose.
@@ -51,8 +51,9 @@ func Decide(f Facts) Reason {
 	return f.relevant()
 }
 
+// authorised reports whether the author may address the instance with this event.
 func (f Facts) authorised() bool {
-	if f.AuthorBound { // the owner floor
+	if f.AuthorBound { // an owner's own message is authorised, whatever the policies say
 		return true
 	}
 	return !f.Approval && f.admitted()

@@ -21,7 +21,7 @@ var closed = blocks(true,
 	"0.0.0.0/8", "an address of this network",
 	"169.254.0.0/16", "a link-local or metadata address",
 	"100.100.100.200/32", "a metadata address", // Alibaba Cloud
-	"168.63.129.16/32", "a metadata address", // Azure, and public by its number
+	"168.63.129.16/32", "a metadata address", // Azure; by its number alone it would count as public
 	"fd00:ec2::/32", "a metadata address", // AWS
 	"fd20:ce::254/128", "a metadata address", // Google Cloud
 	"fd00:c1::a9fe:a9fe/128", "a metadata address", // Oracle Cloud
@@ -75,8 +75,8 @@ func classify(a netip.Addr) class {
 			}
 		}
 	}
-	// The last eight bytes of an ISATAP address (RFC 5214, 6.1) are 5efe and an IPv4 address, in any
-	// network; the bit of the 2 says that the latter is meant to be public.
+	// The last eight bytes of an ISATAP address (RFC 5214, 6.1), in any network, are 0000:5efe or 0200:5efe and an
+	// IPv4 address; 0200 says that the IPv4 address is globally unique.
 	if b := a.As16(); a.Is6() && b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe {
 		return class{"a translated address", true}
 	}

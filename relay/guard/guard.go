@@ -1,8 +1,9 @@
-// Package guard is the one way out to an address that somebody else named, a gateway's wake URL, or that a setting
-// names beside the networks' own, a web hook's reply_url. It says which URLs may be asked for, and its client connects to nothing else.
+// Package guard makes all requests to an address that somebody else named (a gateway's wake URL), or that a setting
+// names beside the networks' own (a web hook's reply_url). It decides which URLs may be requested, and its client
+// connects to nothing else.
 //
 // It does not resolve names before it connects, follow redirects, send cookies or use a proxy:
-// each would let the address that was judged differ from the address that is asked.
+// each would let the address that was judged differ from the address that gets the request.
 //
 // Invariants:
 //
@@ -12,7 +13,7 @@
 //  3. Link-local and metadata addresses, multicast, reserved ranges and our own listeners are
 //     never opened, whatever Options.Allow says.
 //  4. A spelling that two programs could read differently is refused, not interpreted.
-//  5. A response is an answer, also a redirect; at most Options.Body bytes of its body can be read.
+//  5. A redirect is returned like any response, not followed; at most Options.Body bytes of a body can be read.
 //  6. A refusal quotes neither the URL nor the address of its name. (The *url.Error that http.Client puts around it
 //     quotes the URL: unwrap it before showing it.)
 package guard
@@ -49,6 +50,7 @@ func (why blocked) Error() string { return "blocked: " + string(why) }
 
 func (blocked) Is(target error) bool { return target == ErrBlocked }
 
+// notOpened ends the refusals that Options.Allow would lift; Closed recognizes them by it.
 const notOpened = " that is not opened"
 
 // Closed returns the kind of the address, such as "a loopback address", if err refuses one that Options.Allow would
@@ -117,8 +119,7 @@ func Anywhere() []netip.Prefix {
 	return []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
 }
 
-// For returns a guard for something else: one that opens other ranges and bodies of another size, and knows the same
-// listeners.
+// For returns a guard with other opened ranges and another bound on bodies in bytes, which knows the same listeners.
 func (g *Guard) For(allow []netip.Prefix, body int64) *Guard {
 	o := g.options
 	o.Allow, o.Body = allow, body
@@ -166,7 +167,7 @@ func (g *Guard) control(_ context.Context, _, address string, _ syscall.RawConn)
 	return g.judge(ap)
 }
 
-// judge says whether ap may be connected to.
+// judge returns nil if a connection to ap is allowed, and otherwise the refusal.
 func (g *Guard) judge(ap netip.AddrPort) error {
 	addr, port := ap.Addr(), ap.Port()
 	if addr.Zone() != "" {

@@ -25,7 +25,7 @@ func (g *Guard) CheckURL(raw string) (*url.URL, error) {
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
-		return nil, blocked("not a URL") // the parser's own words quote it
+		return nil, blocked("not a URL") // the parser's error would quote the URL
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
@@ -92,7 +92,7 @@ func checkName(host string) error {
 	labels := strings.Split(host, ".")
 	for _, l := range labels {
 		if l == "" || len(l) > 63 || l[0] == '-' || l[len(l)-1] == '-' || strings.ContainsFunc(l, noNameRune) {
-			return blocked("not a host name") // a dot at the end, too: other names compare unequal then
+			return blocked("not a host name") // a dot at the end, too: it would make a name unequal to ours
 		}
 	}
 	// 127.1, 0177.0.0.1, 2130706433 and 0x7f.1 are addresses to some resolvers and names to others.

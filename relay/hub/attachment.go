@@ -47,7 +47,7 @@ type attachment struct {
 	fetches         atomic.Bool   // the gateway fetches files: it has shown that
 	active          atomic.Int64  // when the gateway last acknowledged or requested something, in nanoseconds since 1970
 	oneByOne        atomic.Bool   // the gateway acknowledges entries one by one, when it has finished them; see wire.Hello
-	old             atomic.Bool   // it took files without fetching them, and never showed that it can
+	old             atomic.Bool   // the gateway acknowledged an event with files, and had fetched none
 
 	// revoked: the credential is dead. Actions that have not begun are declined.
 	revoked atomic.Bool
@@ -104,14 +104,15 @@ func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer *sessio
 	return s.session.Run(ctx, hurry)
 }
 
-// admit makes the attachment of a connection, or returns why it is refused. (Serve stands on the stack of every idle
-// session.)
+// admit makes the attachment of a connection, or returns why it is refused. (This is not part of Serve, which is on the
+// stack of every idle session.)
 func (h *Hub) admit(ctx context.Context, conn *session.Conn, peer *session.Peer) (*attachment, error) {
 	s := h.newAttachment(conn, *peer)
 	if err := h.enter(s); err != nil {
 		return nil, err
 	}
-	// Registered first, looked second: a revocation either finds the session or is found here.
+	// The session is registered before the gateway's record is read: so a revocation either finds the session or is
+	// found here.
 	g, err := store.Only(h.db.Gateways(ctx, peer.Gateway))
 	if err != nil {
 		h.leave(s)
@@ -239,8 +240,8 @@ func (h *Hub) takeOver(s *attachment) error {
 	return nil
 }
 
-// Hello answers with the descriptor of the identity, takes the instance over with the session's first one, ends a
-// flip, and makes the pump look again at entries of the bots that the identity stands for.
+// Hello answers with the descriptor of the identity, takes the instance over with the session's first hello, ends a
+// flip (see GoingIdle), and makes the pump look again at entries of the bots that the identity stands for.
 func (s *attachment) Hello(ctx context.Context, f wire.Hello) error {
 	h := s.hub
 	if f.OneByOne {
@@ -353,7 +354,8 @@ func (s *attachment) answers(ctx context.Context) bool {
 	return !s.oneByOne.Load() && s.session.Answers(ctx)
 }
 
-// taken tells the network that the gateway has taken an event.
+// taken notes that the gateway has acknowledged an event: for the verdicts, for what programs told people, for a
+// program's receipt and for the counters. It also judges whether the gateway fetches files.
 func (s *attachment) taken(ctx context.Context, of store.About) {
 	s.hub.decisions.Taken(s.peer.Instance, of, time.Now())
 	s.hub.in.Told.Taken(s.peer.Instance, of)
@@ -374,12 +376,14 @@ func (s *attachment) GoingIdle(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	// The gateway has said that it goes, and went before we were done: it sleeps all the same.
+	// The gateway closed the socket before this was done. It said that it goes idle, so its instance sleeps all the
+	// same.
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
 	return s.fallAsleep(late)
 }
 
+// fallAsleep stops the pushing, and stores that the instance sleeps, unless a newer session has taken it over.
 func (s *attachment) fallAsleep(ctx context.Context) error {
 	if err := s.pump.Flip(ctx); err != nil {
 		return err
@@ -409,13 +413,13 @@ func (s *attachment) isNewest() bool {
 // Revoked implements outbound.Attachment.
 func (s *attachment) Revoked() bool { return s.revoked.Load() }
 
-// Heard implements outbound.Attachment.
+// Heard implements outbound.Attachment: it tells the pump.
 func (s *attachment) Heard(c delivery.Conversation, sign delivery.Sign) {
 	s.active.Store(time.Now().UnixNano())
 	s.pump.Heard(c, sign)
 }
 
-// Asks implements outbound.Attachment.
+// Asks implements outbound.Attachment: it notes what r shows about the gateway's age.
 func (s *attachment) Asks(ctx context.Context, r relay.Request) {
 	if newerThanJune(r) {
 		s.recordNewer(ctx)
@@ -425,10 +429,10 @@ func (s *attachment) Asks(ctx context.Context, r relay.Request) {
 	}
 }
 
-// Unknown implements session.Handler.
+// Unknown implements session.Handler: a gateway with an op that is unknown here is so new that it fetches files.
 func (s *attachment) Unknown(ctx context.Context) { s.fetcher(ctx) }
 
-// Interrupt hands a gateway's request to stop a run to the instance of its tenant that runs the key.
+// Interrupt passes a gateway's request to stop a run on to the instance of its tenant that runs the key.
 func (s *attachment) Interrupt(_ context.Context, key relay.SessionKey, _ *string) {
 	i, chat, ok := s.hub.in.RunOf(s.peer.Tenant, s.peer.Instance, key)
 	if !ok {

@@ -8,10 +8,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Gateways of June and July 2026 cannot fetch files, and do not say so. Their behaviour tells: newer ones fetch the
+// Gateways of June and July 2026 cannot fetch files, and do not say so. Their behaviour shows it: newer ones fetch the
 // files of a message before they acknowledge it. So a gateway that acknowledges without having fetched anything is too
-// old, until it fetches, or uses an op that only newer ones have. (That it names its identity, as gateways of July do,
-// says nothing here; see age.go.)
+// old, until it fetches, or uses an op that only newer ones have. (Whether a gateway names its identity, by which
+// age.go judges, shows nothing here: gateways of July do so.)
 
 // tooOld reports whether the gateway cannot fetch files.
 func (s *attachment) tooOld() bool { return s.old.Load() && !s.fetches.Load() }

@@ -40,7 +40,7 @@ func (s *hosted) begin(start starter) {
 	s.startLocked(*s.list.Load())
 }
 
-// end starts nothing any more.
+// end makes sure that no further bot starts.
 func (s *hosted) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,8 +81,8 @@ func besides(all, others []platforms.Bot) []platforms.Bot {
 	return slices.DeleteFunc(slices.Clone(all), func(p platforms.Bot) bool { return slices.Contains(others, p) })
 }
 
-// startLocked starts bots, each when the last leaving bot with its id has ended; that bot waited for earlier ones with the
-// id. s.mu must be held.
+// startLocked starts bots, each when the last leaving bot with its id has ended; that bot waited for earlier ones with
+// the id. s.mu must be held.
 func (s *hosted) startLocked(bots []platforms.Bot) {
 	if s.run == nil {
 		return
@@ -132,7 +132,7 @@ func (h *Hub) Bots() []platforms.Bot { return h.hosted.Bots() }
 // wait for a bot. Changes come one after another.
 func (h *Hub) Host(ctx context.Context, bots []platforms.Bot) {
 	came, went := h.hosted.change(slices.Clone(bots))
-	for _, p := range went { // nobody hears of changes there any more
+	for _, p := range went { // forgets all: nothing reports changes in the bot's chats any more
 		h.facts.Visible.Forget(p.ID(), []platforms.RosterChange{{}})
 	}
 	if len(came) == 0 {
@@ -159,7 +159,7 @@ func (h *Hub) starts(ctx context.Context, wg *sync.WaitGroup) starter {
 			defer close(ended)
 			defer stop()
 			if after != nil {
-				<-after // it was told to stop
+				<-after // the former bot was told to stop, so this ends
 			}
 			if ctx.Err() == nil {
 				h.runPlatform(ctx, p)

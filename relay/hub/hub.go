@@ -8,8 +8,8 @@
 //  2. One session serves an instance; a newer one replaces it.
 //
 // Decided: A session gets only events of bots that it serves: the gateway could not answer others. An instance is taken
-// over at the first hello: a connection that never speaks replaces nobody. No wrapper stands around a platform, and no
-// init registers one.
+// over at the first hello: a connection that never speaks replaces nobody. Platforms are called directly, without a
+// wrapper around them, and no init function registers one.
 package hub
 
 import (
@@ -156,7 +156,7 @@ func (h *Hub) Run(ctx context.Context) error {
 		cancel(err)
 		return err
 	}
-	defer h.hosted.end() // before the wait: nothing may join it
+	defer h.hosted.end() // runs before wg.Wait: no further bot may join the group
 	h.hosted.begin(h.starts(ctx, &wg))
 	wg.Go(func() { h.tasks.Run(ctx) })
 	wg.Go(func() { h.out.Queue.Run(ctx) })
@@ -172,6 +172,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	}
 }
 
+// runPlatform runs a bot until it ends, and logs why it ended.
 func (h *Hub) runPlatform(ctx context.Context, p platforms.Bot) {
 	log := h.log.With("bot", p.ID().String())
 	log.Info("bot started")
@@ -186,6 +187,7 @@ func (h *Hub) runPlatform(ctx context.Context, p platforms.Bot) {
 	}
 }
 
+// sweepLoop deletes expired records at once and then every sweepEvery, until ctx ends.
 func (h *Hub) sweepLoop(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -233,8 +235,8 @@ func (h *Hub) note(n bus.Note) {
 // Outbox returns the answers that wait for a network.
 func (h *Hub) Outbox() *outbound.Queue { return h.out.Queue }
 
-// Farewell waits until every background task is done; see background.Queue.Farewell. It is called while the hub runs, when no session is
-// left.
+// Farewell waits until every background task is done, a few seconds at most (background.Queue.Farewell). It is called
+// while the hub runs, when no session is left.
 func (h *Hub) Farewell(hurry context.Context) { h.tasks.Farewell(hurry) }
 
 // Counters returns totals since the start, by name.
@@ -252,7 +254,8 @@ func (h *Hub) Forget(i relay.InstanceID, p relay.PlatformID, u relay.UserID) {
 	h.in.Told.Forget(i, p, u)
 }
 
-// MayClaim reports whether the instance may be granted a chat; see inbound.Inbound.
+// MayClaim reports whether the instance may be granted a chat because its gateway asks for it, and which place to grant
+// (inbound.Inbound).
 func (h *Hub) MayClaim(ctx context.Context, i relay.InstanceID, p relay.PlatformID, scope relay.ScopeID, chat relay.ChatID) (relay.Place, bool) {
 	return h.in.MayClaim(ctx, i, p, scope, chat)
 }

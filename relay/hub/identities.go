@@ -30,13 +30,13 @@ func standsFor(id, b relay.Bot) bool {
 	return id.Platform == relay.RelayPlatform || id.Platform == b.Platform && (id.ID == "" || id.ID == b.ID)
 }
 
-// fronts reports whether the gateway serves the bot; if not, it could not answer. The operator is told of the bots that
-// the pump asked about and the gateway does not serve.
+// fronts reports whether the gateway serves the bot: it could not answer the events of other bots. The operator is told
+// of the bots that the pump asked about and the gateway does not serve.
 func (s *attachment) fronts(b relay.Bot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if b.IsProgram() && s.told > 0 {
-		return true // gateways that run already do not list its network; standsFor would have its descriptor answer hellos
+		return true // hellos need not name it; with a rule in standsFor, its descriptor would answer hellos
 	}
 	if slices.ContainsFunc(s.identities[:s.told], func(id relay.Bot) bool { return standsFor(id, b) }) {
 		return true

@@ -17,8 +17,8 @@ func (h *Hub) Serves(g relay.GatewayID, i relay.InstanceID) bool {
 	return s != nil && s.peer.Gateway == g
 }
 
-// Answers is Serves for a session whose gateway gives a sign of life now, within three seconds: a socket outlives the
-// host at its other end by most of a minute.
+// Answers reports whether a session of the gateway serves its instance, and the gateway gives a sign of life now,
+// within three seconds: a socket outlives the host at its other end by most of a minute.
 func (h *Hub) Answers(ctx context.Context, g relay.GatewayID, i relay.InstanceID) bool {
 	s := h.serving(i)
 	return s != nil && s.peer.Gateway == g && s.session.Answers(ctx)

@@ -17,11 +17,12 @@ func (s *attachment) takes(ctx context.Context, e store.Entry) bool {
 	return s.fronts(e.About.Bot) && !s.tooQuiet(ctx, e)
 }
 
-// tooQuiet reports whether an entry is to wait for the end of its instance's quiet hours. The pump looks at it anew then.
+// tooQuiet reports whether an entry is to wait for the end of its instance's quiet hours. The pump looks at it anew
+// then.
 func (s *attachment) tooQuiet(ctx context.Context, e store.Entry) bool {
 	i, err := store.Only(s.hub.db.Instances(ctx, s.peer.Instance))
 	if err != nil {
-		return false // the pump learns of it when it next reads the store
+		return false // the pump gets the store's error itself when it next reads there
 	}
 	until, rests := i.Rests(time.Now())
 	if !rests {

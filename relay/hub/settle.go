@@ -35,7 +35,8 @@ func (s *attachment) settle(ctx context.Context, e *store.Entry) error {
 	return nil
 }
 
-// files returns the event's files, in the state they have when waiting ends.
+// files returns the event's files, each with its state when that is final or, at the latest, when the context waiting
+// ends.
 func (s *attachment) files(ctx, waiting context.Context, ev relay.Event, old bool) []render.File {
 	h := s.hub
 	if h.opts.Files == nil || len(ev.Attachments) == 0 {

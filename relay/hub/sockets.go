@@ -17,9 +17,10 @@ const (
 	// said hello; if there are too many, the oldest of these is closed.
 	maxSockets = 4
 	maxSilent  = maxSockets - 1
-	// maxSessions counts those too that are ending, while actions run on. One more is refused.
+	// maxSessions is how many sessions one gateway may have, with those that are ending while their actions run on. A
+	// further one is refused.
 	maxSessions = 2 * maxSockets
-	// dialBurst connections at once, and dialRate more per second.
+	// A gateway may dial dialBurst times at once, and dialRate times a second after that.
 	dialBurst = 60
 	dialRate  = 1
 	// barredFor is how long a credential is refused after a session that exceeded a limit: each session has a budget of
@@ -34,14 +35,16 @@ type sockets struct {
 	by map[relay.GatewayID]*dialler
 }
 
-// dialler is one gateway. It stays after its last session, for the count of dials; credentials are few.
+// dialler is one gateway. The record stays after the gateway's last session, for the count of dials; credentials are
+// few.
 type dialler struct {
 	dials    *rate.Limiter
 	barred   time.Time     // until when
 	attached []*attachment // oldest first
 }
 
-// enter counts s in, or returns false if there are too many. surplus is the silent session to close; nil: none.
+// enter adds s to its gateway's sessions, or returns false if there are too many sessions or dials, or the credential
+// is barred. surplus is the silent session to close; nil: none.
 func (c *sockets) enter(s *attachment) (surplus *attachment, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +89,7 @@ func (c *sockets) speaks(s *attachment) {
 	s.silent = false
 }
 
-// leave counts out a session that entered.
+// leave removes a session that entered.
 func (c *sockets) leave(s *attachment) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

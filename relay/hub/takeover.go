@@ -20,6 +20,7 @@ type takeovers struct {
 	until  time.Time // while in the future, the credential counts as copied
 }
 
+// takeover is one such replacement, with the address of the newer session.
 type takeover struct {
 	at   time.Time
 	from netip.Addr

@@ -29,7 +29,7 @@ func (s *attachment) join(e *store.Entry, next store.Entry) bool {
 	if e.About.Bot != next.About.Bot || e.About.Chat != next.About.Chat || e.About.User != next.About.User {
 		return false
 	}
-	if e.About.Bot.IsProgram() { // each has its receipt
+	if e.About.Bot.IsProgram() { // each message of a program has its own receipt
 		return false
 	}
 	first, ok := eventOf(*e)
@@ -45,12 +45,12 @@ func (s *attachment) join(e *store.Entry, next store.Entry) bool {
 	return true
 }
 
-// where returns the conversation that an entry is said in, and how; see delivery.Outlet.
+// where returns the conversation of an entry, and what the entry does while a turn runs there; see delivery.Outlet.
 func (s *attachment) where(ctx context.Context, e store.Entry) (c delivery.Conversation, how delivery.Manner) {
 	ev, _ := eventOf(e)
 	c = delivery.In(relay.Chat{Bot: e.About.Bot, ID: e.About.Chat}, ev.Source.ThreadID)
 	switch {
-	case s.oneByOne.Load() || gate.Urgent(ev):
+	case s.oneByOne.Load() || gate.Urgent(ev): // for a gateway with OneByOne no message waits (wire.Hello)
 		return c, delivery.Urgent
 	case e.About.Bot.IsProgram() && relay.WakesAgent(ev):
 		return c, delivery.Interrupting

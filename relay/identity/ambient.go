@@ -16,7 +16,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// The purposes name the keys of the MACs. Purpose is that of stored values: the codes.
+// The purposes name the keys of the MACs. Purpose is for the MACs of codes, which are stored.
 const (
 	Purpose      = "identity-code"
 	purposeToken = "identity-token"
@@ -27,7 +27,8 @@ const (
 	ambientPrefix = "hci1."
 	// ambientLife is how long an identity token is valid. A gateway fetches one at every boot.
 	ambientLife = 5 * time.Minute
-	// olderCodeLen is how long codes were that did not all begin with a letter. They stay valid until they are revoked.
+	// olderCodeLen is how long the codes of older versions are, which did not all begin with a letter. They stay valid
+	// until they are revoked.
 	olderCodeLen = 43
 	// claimsLen is how many bytes the claims of an identity token have: the MAC of its code, when the token was made in
 	// Unix nanoseconds, and its expiry in Unix seconds, both big-endian.
@@ -64,7 +65,7 @@ func (v *Verifier) Mint(ctx context.Context, code string) (token string, life ti
 	return v.sign(ambientClaims{mac, now, now.Add(life)}), life, nil
 }
 
-// code returns the identity code with this MAC, if it still counts.
+// code returns the record of the identity code with this MAC. ErrUnauthorized: it is unknown, revoked or expired.
 func (v *Verifier) code(ctx context.Context, mac []byte) (store.Code, error) {
 	rec, err := v.codes.Get(ctx, store.IdentityCode, mac)
 	switch {
@@ -95,7 +96,7 @@ func (v *Verifier) ambient(ctx context.Context, bearer string) (Caller, error) {
 
 // ambientClaims are the claims of an identity token.
 type ambientClaims struct {
-	mac     []byte // of the code with which it was made
+	mac     []byte // of the code with which the token was made
 	minted  time.Time
 	expires time.Time
 }

@@ -22,7 +22,7 @@ const (
 // nowhere else.
 func newClient(c *http.Client) *http.Client {
 	if c == nil {
-		// One connection per question: questions are rare, and nothing is left to be closed.
+		// One connection per question: questions are rare, and no idle connection is left to be closed.
 		c = &http.Client{Transport: &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
 			DisableKeepAlives:      true,
@@ -34,7 +34,8 @@ func newClient(c *http.Client) *http.Client {
 	return &own
 }
 
-// get asks address, with bearer if it is not empty. The body is read for status 200 only.
+// get sends a GET to address, with bearer as the Authorization if bearer is not empty. The body is read for status 200
+// only.
 func get(ctx context.Context, c *http.Client, address, bearer string) (status int, body []byte, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

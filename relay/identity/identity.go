@@ -13,7 +13,7 @@
 //  3. A token for enrollment is never a managed token, and a managed token never serves for
 //     enrollment.
 //  4. When an identity code is revoked, the tokens made with it end at once.
-//  5. Trouble of the connector's own or of the key server's is never the verdict ErrUnauthorized, and
+//  5. A failure of the connector itself or of the key server is never the verdict ErrUnauthorized, and
 //     never lets anyone in. A key that a fetched set no longer has does not verify any more.
 //  6. No error and no log line contains a bearer, a code, or an address with its query.
 //
@@ -55,7 +55,7 @@ const (
 	Introspect Mode = "introspect"
 )
 
-// The errors for which callers test. They treat every other error as ErrUnavailable.
+// The errors for which callers test. Callers treat every other error as ErrUnavailable.
 var (
 	// ErrUnauthorized: the bearer, or the code, proves nothing (401). An error that wraps it says why, for a log.
 	ErrUnauthorized = errors.New("unauthorized")
@@ -237,8 +237,8 @@ func (v *Verifier) Asks(bearer string) bool {
 	return !known
 }
 
-// checkBearer refuses a bearer that no issuer hands out. It allows only visible ASCII: that cannot become another header,
-// and base64 decoders, which skip line breaks, see one spelling.
+// checkBearer refuses a bearer that no issuer hands out. It allows only visible ASCII, because a line break could start
+// another header, and would give a token a second spelling: base64 decoders skip line breaks.
 func checkBearer(bearer string) error {
 	odd := func(r rune) bool { return r <= ' ' || r > '~' }
 	if bearer == "" || len(bearer) > maxBearer || strings.ContainsFunc(bearer, odd) {
@@ -259,7 +259,8 @@ func checkURL(field, raw string) error {
 	return nil
 }
 
-// subject makes a value from a token fit for a list that people read.
+// subject returns the "sub" of a token as text for the audit list: printable and of at most maxSubject bytes; empty if
+// value is no text.
 func subject(value any) string {
 	s, _ := value.(string)
 	s = strings.Map(func(r rune) rune {

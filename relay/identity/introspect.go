@@ -19,7 +19,8 @@ const (
 	// maxAsking is how many bearers are asked about at a time: more than relay/api lets one address ask about, so that
 	// an address whose questions hang does not block the others.
 	maxAsking = 32
-	// rememberFor is how long a good answer counts without another question, and so how long a token outlives its end.
+	// rememberFor is how long a good answer counts without another question, and so how long a token may still be
+	// accepted after it was revoked or has expired.
 	rememberFor = 60 * time.Second
 	// maxRemembered bounds the good answers that are remembered.
 	maxRemembered = 1024
@@ -29,17 +30,17 @@ const (
 type introspector struct {
 	// Set once, by newIntrospector.
 	url    string
-	field  string
+	field  string // Options.TenantField
 	client *http.Client
 	now    func() time.Time
 
 	asking chan struct{} // holds one value per question under way; full: wait
 
-	mu   sync.Mutex // guards good
-	good map[[sha256.Size]byte]remembered
+	mu   sync.Mutex                       // guards good
+	good map[[sha256.Size]byte]remembered // by the SHA-256 of the bearer
 }
 
-// remembered is a good answer, under the SHA-256 of its bearer.
+// remembered is a good answer.
 type remembered struct {
 	caller Caller
 	until  time.Time
@@ -105,7 +106,8 @@ func (i *introspector) ask(ctx context.Context, bearer string) (Caller, error) {
 	return Caller{Proof: Token, Tenant: relay.TenantID(tenant), Subject: subject(answer["sub"])}, nil
 }
 
-// at returns the value in object under path; nil if there is none.
+// at returns the value in object under path, whose dots lead into inner objects; nil if there is none. A name that
+// itself contains dots comes first.
 func at(object map[string]any, path string) any {
 	if value, ok := object[path]; ok {
 		return value
@@ -125,8 +127,8 @@ func (i *introspector) recall(sum [sha256.Size]byte) (Caller, bool) {
 	return r.caller, ok && i.now().Before(r.until)
 }
 
-// remember keeps an answer. If there are too many, it drops the expired ones, or else all: a dropped answer costs one
-// more question.
+// remember keeps an answer. If there are too many, it drops the expired answers, and if there are still too many, all:
+// a dropped answer costs one more question.
 func (i *introspector) remember(sum [sha256.Size]byte, c Caller) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

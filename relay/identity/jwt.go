@@ -12,9 +12,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Managed returns the instance for which the managed token bearer speaks; the caller finds out whether it exists. Such
-// tokens have the same issuer as those for enrollment, and their audience is "agent:" and one instance. In other modes
-// than JWKS every bearer is ErrUnauthorized.
+// Managed returns the instance for which the managed token bearer speaks; whether the instance exists is for the caller
+// to check. Managed tokens have the same issuer as those for enrollment, and their audience is "agent:" and one
+// instance. In other modes than JWKS every bearer is ErrUnauthorized.
 func (v *Verifier) Managed(ctx context.Context, bearer string) (Caller, error) {
 	if v.mode != JWKS {
 		return Caller{}, fmt.Errorf("%w: managed tokens need the mode jwks", ErrUnauthorized)
@@ -79,12 +79,12 @@ func (v *Verifier) claims(ctx context.Context, bearer string) (jwt.MapClaims, er
 	}
 }
 
-// parse checks one token. It calls set only for a token whose form and algorithm are valid, so that nonsense causes no
-// request.
+// parse returns the claims of a token if it is valid by a key of set. It calls set only for a token whose form and
+// algorithm are valid, so that nonsense causes no request to the key server.
 func (v *Verifier) parse(bearer string, set func() (*keySet, error)) (jwt.MapClaims, error) {
 	claims := jwt.MapClaims{}
 	_, err := v.parser.ParseWithClaims(bearer, claims, func(t *jwt.Token) (any, error) {
-		// A header that must be understood for safety (RFC 7515, 4.1.11) is not understood here.
+		// "crit" names headers that the reader must understand (RFC 7515, 4.1.11); this program understands none.
 		if _, critical := t.Header["crit"]; critical {
 			return nil, jwt.ErrTokenMalformed
 		}
@@ -100,7 +100,7 @@ func (v *Verifier) parse(bearer string, set func() (*keySet, error)) (jwt.MapCla
 	return claims, nil
 }
 
-// reason returns why a token was refused, for a log: none of the token's own words.
+// reason returns why a token was refused, for a log: a fixed error, which contains no words of the token.
 func reason(err error) error {
 	for _, known := range []error{
 		errNoKey, jwt.ErrTokenMalformed, jwt.ErrTokenSignatureInvalid, jwt.ErrTokenRequiredClaimMissing,

@@ -15,7 +15,7 @@ const lookEvery = 5 * time.Second
 // keyFile holds the keys in a file, as they were when it was last usable.
 type keyFile struct{ *files.Watched[*keySet] }
 
-// openKeyFile reads the file. Its error names it.
+// openKeyFile reads the file at path. The error names the file.
 func openKeyFile(path string, now func() time.Time, log *slog.Logger) (keyFile, error) {
 	w, err := files.Watch([]string{path}, now, func(texts [][]byte) (*keySet, error) {
 		set, err := decodeKeys(texts[0])
@@ -37,5 +37,6 @@ func openKeyFile(path string, now func() time.Time, log *slog.Logger) (keyFile, 
 
 func (k keyFile) current(context.Context) (*keySet, error) { return k.Get(lookEvery), nil }
 
-// newer looks at once: a look costs next to nothing, and a new key may be used the moment it is there.
+// newer reads a changed file at once, without the pause lookEvery: a look at it costs next to nothing, and a token may
+// be signed with a new key as soon as the file has the key.
 func (k keyFile) newer(context.Context, *keySet) *keySet { return k.Get(0) }

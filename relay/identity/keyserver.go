@@ -19,8 +19,8 @@ const (
 	// askEvery and askBurst bound the questions: a client that makes up key names must not turn us into a nuisance.
 	askEvery = 10 * time.Second
 	askBurst = 20
-	// askAgain is the pause after a question without a good answer, which may have cost the caller
-	// askFor; askAgainEmpty is the same while there is no set at all, and so nobody can be let in.
+	// askAgain is the pause after a question without a good answer, for which the caller may have waited the time
+	// askFor; askAgainEmpty is the pause while there is no set at all, and so nobody can be let in.
 	askAgain      = time.Minute
 	askAgainEmpty = 5 * time.Second
 	// blobKeys is the key under which the last good set is stored.
@@ -38,7 +38,7 @@ type keyServer struct {
 	log    *slog.Logger
 
 	asking chan struct{} // holds one value while a request asks the server
-	often  *rate.Limiter // the questions
+	often  *rate.Limiter // bounds the questions
 
 	mu      sync.Mutex // guards the fields below
 	set     *keySet    // nil: none is known
@@ -89,8 +89,8 @@ func (k *keyServer) state() (set *keySet, fetched, failed time.Time) {
 	return k.set, k.fetched, k.failed
 }
 
-// ask asks the server, unless somebody did since the caller saw old, or it is too soon, and returns the set to use from
-// now on. The caller has put its value into asking, and ask takes it out.
+// ask asks the server, unless the set has changed since the caller saw old, or it is too soon for another question, and
+// returns the set to use from now on. The caller has put a value into asking, and ask takes it out.
 func (k *keyServer) ask(ctx context.Context, old *keySet) *keySet {
 	defer func() { <-k.asking }()
 	set, before, failed := k.state()
@@ -102,8 +102,8 @@ func (k *keyServer) ask(ctx context.Context, old *keySet) *keySet {
 	if set != old || !failed.IsZero() && now.Sub(failed) < pause || !k.often.AllowN(now, 1) {
 		return set
 	}
-	// The answer serves other callers too, whether or not this one waits for it. The store gets extra time after the
-	// question's: the stored set is there for a server that is silent.
+	// The answer serves other callers, too, so the question goes on even if this caller gives up. The store gets as
+	// much time again after the question: the stored set is needed most when the server does not answer.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*askFor)
 	defer cancel()
 	fresh, err := k.fetch(ctx)
@@ -146,8 +146,8 @@ func (k *keyServer) fetch(ctx context.Context) (*keySet, error) {
 	return set, nil
 }
 
-// kept is a key set in its stored form, with its address: an operator who changes the address does not want the old
-// keys.
+// kept is a key set in its stored form, with the address of its server: an operator who changes the address does not
+// want the old keys.
 type kept struct {
 	URL  string `json:"url"`
 	Keys []jwk  `json:"keys"`

@@ -115,7 +115,7 @@ func (s *keySet) find(header map[string]any) (*rsa.PublicKey, error) {
 		return s.list[0].key, nil
 	}
 	kid, _ := value.(string)
-	if kid == "" { // no set will ever have it
+	if kid == "" { // no set will ever have such a name, so a newer one would not help
 		return nil, jwt.ErrTokenMalformed
 	}
 	i := slices.IndexFunc(s.list, func(k publicKey) bool { return k.kid == kid })

@@ -18,8 +18,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/history"
 )
 
-// Accept judges every event of b, stores the admitted ones in one transaction, and only then wakes the lanes and
-// answers control messages.
+// Accept stores b's moves of chats, judges every event of b, stores the admitted ones in one transaction, and only then
+// wakes the lanes and answers control messages. After an error the platform hands in b again.
 func (x *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	in := x.in
 	in.facts.Visible.Forget(x.bot, b.Roster)
@@ -46,7 +46,7 @@ func (x *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 		}
 		in.interruptFor(j)
 		in.tell(j, b.Refused, b.Undecided)
-		if j.ofOwner && len(b.Roster) == 0 { // otherwise they may have been thrown out since
+		if j.ofOwner && len(b.Roster) == 0 { // roster changes may say that the author no longer sees the chat
 			in.facts.Visible.Observe(visibility.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: ev.Source.UserID}, ev.At)
 		}
 		j.capability = first(b.Capabilities, func(c platforms.Capability) bool { return c.Event == ev.ID })
@@ -74,7 +74,7 @@ func (x *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	in.announceAll(judged, out.Items, b)
 	runtime.Gosched() // the pumps go first: otherwise the platform's next request holds up these events
 	for _, m := range b.Moves {
-		in.workers.call(relay.Chat{Bot: x.bot, ID: m.To}) // undecided events moved along
+		in.workers.call(relay.Chat{Bot: x.bot, ID: m.To}) // the undecided events of the old chat belong to the new one now
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func (in *Inbound) interruptFor(j judgement) {
 	}
 	src := j.event.Source
 	keys := sessionkey.Forms(src)
-	if src.ThreadID == "" || string(src.ThreadID) == string(src.ChatID) { // otherwise these are the keys of the chat around the thread
+	if src.ThreadID == "" || string(src.ThreadID) == string(src.ChatID) { // otherwise these are the keys of the whole chat
 		keys = append(keys, sessionkey.Forwarded(src)...)
 	}
 	for _, v := range j.verdicts {
@@ -105,7 +105,7 @@ func (in *Inbound) interruptFor(j judgement) {
 }
 
 // announceAll publishes the outcome of a batch's events. stored has one outcome for each event that was consumed, and
-// then one for each mark.
+// then one for each mark of a notice (see toldItems).
 func (in *Inbound) announceAll(judged []judgement, stored []store.ItemOutcome, b platforms.Batch) {
 	for _, j := range judged {
 		switch {
@@ -114,7 +114,7 @@ func (in *Inbound) announceAll(judged []judgement, stored []store.ItemOutcome, b
 			continue
 		case stored[0].Duplicate:
 			in.decide(j.event, verdict{Reason: gate.Duplicate})
-		case stored[0].Late:
+		case stored[0].Late: // another press on the same prompt was stored first
 			j.late()
 			in.tell(j, b.Refused, b.Undecided)
 			in.announce(j, nil)
@@ -154,13 +154,13 @@ func first[T any](all []T, fits func(T) bool) *T {
 	return nil
 }
 
-// announce records the verdicts about an event that is stored under those ids, wakes the lanes that grew, and sends the
-// answer to a control message.
+// announce records the verdicts about an event that is stored under the ids in buffers, wakes the lanes that grew, and
+// sends the answer to a control message.
 func (in *Inbound) announce(j judgement, buffers []relay.BufferID) {
 	j.stored(buffers)
 	in.decide(j.event, j.verdicts...)
 	if j.verdicts[0].Reason == gate.Duplicate {
-		return // its capability belongs to the instance that got its first copy
+		return // the capability belongs to the instance that got the first copy of the event
 	}
 	in.settle(j)
 	if j.press != nil {
@@ -178,7 +178,8 @@ func (in *Inbound) announce(j judgement, buffers []relay.BufferID) {
 	}
 }
 
-// deliver hands the stored entries of j to their lanes, and tells the bus.
+// deliver hands the stored entries of j to their lanes, remembers which instance runs which session key from now on,
+// and fetches the event's files if somebody gets the event.
 func (in *Inbound) deliver(j judgement) {
 	about := store.AboutOf(j.event)
 	whole := in.whole(j)
@@ -214,14 +215,14 @@ func (j judgement) recalled() (out []history.Verdict) {
 	return out
 }
 
-// profileFor returns the profile that the instance gets j for.
+// profileFor returns the profile of the instance's gateway that is to answer j; empty: none is named.
 func (j judgement) profileFor(i relay.InstanceID) string {
 	n := slices.IndexFunc(j.to, func(r store.Recipient) bool { return r.Instance == i })
 	return j.to[n].Profile
 }
 
-// stored notes the ids under which j was stored, one per recipient, and corrects the verdict of an instance that was
-// revoked after it was judged: that instance has received nothing.
+// stored notes in j's verdicts the ids under which j was stored, one per recipient, and corrects the verdict of an
+// instance that was revoked after it was judged: that instance has received nothing.
 func (j judgement) stored(buffers []relay.BufferID) {
 	for n, to := range j.to {
 		at := slices.IndexFunc(j.verdicts, func(v verdict) bool { return v.Instance == to.Instance })
@@ -246,7 +247,7 @@ func (in *Inbound) decide(ev relay.Event, verdicts ...verdict) {
 }
 
 // bind returns the capability of a judged event, to be stored for the instance that is to receive the event; nil: there
-// is none. Of two instances it is the author's own.
+// is none. If two instances receive the event, it is for the author's own.
 func (in *Inbound) bind(j *judgement) *capability.Record {
 	if j.capability == nil {
 		return nil
@@ -287,7 +288,8 @@ func (in *Inbound) settle(j judgement) {
 	}
 }
 
-// named returns ev with an id for each of its files, if somebody keeps them: the stored event names them.
+// named returns ev with a new id for each of its files, if files are kept here: the stored event names its files by
+// these ids.
 func (in *Inbound) named(ev relay.Event) relay.Event {
 	if !in.keepsFilesOf(ev) {
 		return ev
@@ -304,8 +306,8 @@ func (in *Inbound) keepsFilesOf(ev relay.Event) bool {
 	return in.files != nil && len(ev.Attachments) > 0
 }
 
-// whole reports whether the event is stored as a whole and not as a frame: either its context or its files depend on the
-// moment when it is pushed, or the person forwarded it, which a frame would not show.
+// whole reports whether the event is stored as a whole and not as a frame: either its context or its files depend on
+// the moment when it is pushed, or the person forwarded it, which a frame would not show.
 func (in *Inbound) whole(j judgement) bool {
 	return j.context || in.keepsFilesOf(j.event) || j.event.Traits.Forwarded
 }

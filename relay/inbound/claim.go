@@ -16,9 +16,9 @@ import (
 const ClaimWithin = 5 * time.Second
 
 // MayClaim reports whether the instance may be granted a chat because its gateway asks for it, and which place to
-// grant. One of its bound owners, who is not linked for commands only, must manage the chat and see it, now and as the
-// platform says. An empty chat stands for the whole scope; with an empty scope, the caller does not know it. Nobody may
-// claim a direct message. It blocks for at most ClaimWithin.
+// grant. One of its bound owners, who is not linked for commands only, must manage the chat and see it, as the platform
+// says now. An empty chat stands for the whole scope; an empty scope means that the caller does not know the scope.
+// Nobody may claim a direct message. It blocks for at most ClaimWithin.
 func (in *Inbound) MayClaim(ctx context.Context, i relay.InstanceID, p relay.PlatformID, scope relay.ScopeID, chat relay.ChatID) (relay.Place, bool) {
 	ctx, cancel := context.WithTimeout(platforms.For(ctx, i), ClaimWithin)
 	defer cancel()
@@ -39,7 +39,8 @@ func (in *Inbound) MayClaim(ctx context.Context, i relay.InstanceID, p relay.Pla
 	return relay.Place{}, false
 }
 
-// claimable returns the place the bot knows under the asserted scope and chat.
+// claimable returns the place that the bot knows under the asserted scope and chat; false if there is none that can be
+// claimed.
 func claimable(ctx context.Context, p platforms.Bot, scope relay.ScopeID, chat relay.ChatID) (relay.Place, bool) {
 	if chat == "" {
 		return relay.Place{Platform: p.ID().Platform, Scope: scope}, scope != ""

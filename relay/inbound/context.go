@@ -13,7 +13,7 @@ import (
 const (
 	// maxContext is how many lines of context an event brings.
 	maxContext = 30
-	// maxContextBytes bounds their texts and names.
+	// maxContextBytes bounds the texts, names and ids of these lines together, in bytes.
 	maxContextBytes = 16 << 10
 	// contextWithin bounds the question about a chat's earlier messages.
 	contextWithin = 10 * time.Second
@@ -64,7 +64,8 @@ func (in *Inbound) BringContext(ctx context.Context, i relay.InstanceID, ev *rel
 	ev.Context, ev.ContextError = newest(besides(*ev, lines)), err != nil || !whole
 }
 
-// besides returns the lines that ev does not say itself: it may be joined of messages that came before its newest.
+// besides returns the lines that ev does not contain itself: ev may be joined of several messages, and the network
+// returns those before the newest of them as lines.
 func besides(ev relay.Event, lines []relay.ContextLine) []relay.ContextLine {
 	return slices.DeleteFunc(lines, func(l relay.ContextLine) bool {
 		return l.UserID == ev.Source.UserID && l.Text != ev.Text && strings.Contains("\n"+ev.Text+"\n", "\n"+l.Text+"\n")
@@ -95,8 +96,8 @@ func newest(lines []relay.ContextLine) []relay.ContextLine {
 	return lines[broughtFrom(len(lines), func(n int) relay.ContextLine { return lines[n] }):]
 }
 
-// broughtFrom returns the index of the first of so many lines that a message brings. It brings the last lines: at most
-// maxContext, and at most maxContextBytes.
+// broughtFrom returns the index, among the given number of lines, of the first line that a message brings. A message
+// brings the last lines: at most maxContext, and at most maxContextBytes.
 func broughtFrom(lines int, line func(n int) relay.ContextLine) (first int) {
 	bytes := maxContextBytes
 	for first = lines; first > 0 && lines-first < maxContext; first-- {

@@ -29,7 +29,7 @@ func (d *Decisions) add(x gate.Decision) {
 	d.all = append(d.all, x)
 }
 
-// Taken notes when the gateway of i took an event that is remembered.
+// Taken notes when the gateway of i acknowledged an event, if the verdict about the event is still remembered.
 func (d *Decisions) Taken(i relay.InstanceID, of store.About, at time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

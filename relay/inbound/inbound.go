@@ -7,7 +7,7 @@
 //  2. A fact that cannot be learned, such as visibility, counts as no.
 //
 // Decided: A platform's moves are stored before its events are judged, so that the gate sees grants under the new id;
-// doing it twice is harmless. Visibility is asked last, since it is the one fact that costs a request. A control
+// storing a move twice is harmless. Visibility is asked last, since it is the one fact that costs a request. A control
 // message that changes nothing and gets no answer is not stored: strangers cannot make the disk work.
 package inbound
 

@@ -17,9 +17,10 @@ type inbox struct {
 
 var _ platforms.Inbox = (*inbox)(nil)
 
-// Inbox returns where the bot hands in events.
+// Inbox returns the inbox to which the bot gives its events.
 func (in *Inbound) Inbox(b relay.Bot) platforms.Inbox { return &inbox{in: in, bot: b} }
 
+// Cursor returns the cursor of the bot's last accepted batch that had one.
 func (x *inbox) Cursor(ctx context.Context) ([]byte, error) {
 	return x.in.db.Cursor(ctx, x.bot)
 }
@@ -53,7 +54,7 @@ func (x *inbox) Chats(ctx context.Context) ([]relay.Place, error) {
 	return out, nil
 }
 
-// Seen reports which events are known; see platforms.Directory.
+// Seen reports for each event whether it was stored in the last days (platforms.Directory).
 func (x *inbox) Seen(ctx context.Context, events []relay.EventID) ([]bool, error) {
 	out := make([]bool, len(events))
 	for i, ev := range events {
@@ -66,7 +67,7 @@ func (x *inbox) Seen(ctx context.Context, events []relay.EventID) ([]bool, error
 	return out, nil
 }
 
-// Linked implements platforms.People.
+// Linked reports whether the user's messages on the bot's platform go to an instance (platforms.People).
 func (x *inbox) Linked(ctx context.Context, user relay.UserID) (bool, error) {
 	some, err := x.in.facts.Bindings(ctx, store.BindingFilter{Platform: x.bot.Platform, User: user})
 	return len(some) > 0, err

@@ -39,15 +39,15 @@ type judgement struct {
 	frame    []byte         // of the event; nil: nobody gets it
 	forward  *store.Forward // replaces the frame; nil: nothing does
 	verdicts []verdict      // at least one
-	// consumed: the event gets a seen mark at least. A dropped event writes nothing.
+	// consumed: something is stored of the event, at least the mark that it was seen. A dropped event writes nothing.
 	consumed   bool
 	context    bool // a receiver is to be told the messages before it
 	to         []store.Recipient
-	undecided  []relay.InstanceID    // instances whose verdict waits for the network, or behind one that does
-	ofOwner    bool                  // in a shared chat, by somebody who is bound: they see the chat
+	undecided  []relay.InstanceID    // instances whose verdict waits, for the network or behind an earlier event
+	ofOwner    bool                  // the author is bound to an instance and wrote in a shared chat, so they see it
 	answer     relay.Answer          // of the connector's own: to a control message, or a notice
 	told       relay.EventID         // the mark of the notice in answer; empty: the answer is not a notice
-	press      *prompt.Press         // its press on a prompt, which counts if no other press is stored first; nil: it is not one
+	press      *prompt.Press         // the press on a prompt; it counts if none was stored before; nil: no press
 	capability *platforms.Capability // the event's capability; nil: none
 	holder     relay.InstanceID      // the owner of that capability if the event is stored for it; empty: nobody
 }
@@ -57,7 +57,7 @@ type verdict struct {
 	Instance relay.InstanceID
 	Tenant   relay.TenantID
 	Reason   gate.Reason
-	buffer   relay.BufferID // the id under which it was stored; zero: it was not
+	buffer   relay.BufferID // the id under which the event was stored; zero: it was not stored
 }
 
 func dropped(ev relay.Event, why gate.Reason) judgement {
@@ -65,8 +65,8 @@ func dropped(ev relay.Event, why gate.Reason) judgement {
 }
 
 // arrived decides about an event that has just arrived, in the order: own message, duplicate, control, another bot's
-// command, then the possible recipients. before are the judgements about the events before it in its batch. An error is
-// the store's.
+// command, then the possible recipients. before are the judgements about the events before it in its batch. An error
+// comes from the store.
 func (g *judge) arrived(ctx context.Context, ev relay.Event, before []judgement) (j judgement, err error) {
 	if ev.Traits.Own {
 		return dropped(ev, gate.OwnMessage), nil
@@ -102,7 +102,8 @@ func (g *judge) arrived(ctx context.Context, ev relay.Event, before []judgement)
 	return j, err
 }
 
-// judgeRecipients puts the gate's question for every instance that could receive ev.
+// judgeRecipients asks the gate about every instance that could receive ev, and gathers the verdicts and the receivers.
+// If the instance that the author addressed by name gets the event, no other does.
 func (g *judge) judgeRecipients(ctx context.Context, ev relay.Event, before []judgement) (judgement, error) {
 	cs, none, err := g.possibleRecipients(ctx, ev, "")
 	if err != nil {
@@ -112,7 +113,7 @@ func (g *judge) judgeRecipients(ctx context.Context, ev relay.Event, before []ju
 		return dropped(ev, none), nil
 	}
 	j, fits := judgement{event: ev}, false
-	whole := ev
+	whole := ev            // with the name by which the author addressed an instance
 	for _, c := range cs { // the instance that the author named comes first
 		j.ofOwner = j.ofOwner || c.bound && ev.Source.ChatType != relay.ChatDM
 		v := verdict{Instance: c.instance.ID, Tenant: c.instance.Tenant}
@@ -146,7 +147,8 @@ func (g *judge) judgeRecipients(ctx context.Context, ev relay.Event, before []ju
 	return j, nil
 }
 
-// give adds the recipient to the receivers of the event, whose frame fits or not, and returns the verdict.
+// give adds the recipient to the receivers of the event, and returns the verdict. fits: the event's frame is small
+// enough for the wire.
 func (g *judge) give(ctx context.Context, j *judgement, c recipient, fits bool) (gate.Reason, error) {
 	ev := j.event
 	j.press = c.press(ev)
@@ -166,6 +168,7 @@ func (g *judge) give(ctx context.Context, j *judgement, c recipient, fits bool) 
 	if !fits {
 		return gate.Oversize, nil
 	}
+	// remembers: there may be earlier messages that the event can bring as context.
 	_, remembers := g.bots.Bot(ev.Bot).(platforms.Historian)
 	if ev.Source.ChatType == relay.ChatDM {
 		remembers = g.told.any(reader{c.instance.ID, ev.Bot, ev.Source.UserID})
@@ -176,7 +179,7 @@ func (g *judge) give(ctx context.Context, j *judgement, c recipient, fits bool) 
 	return gate.Delivered, nil
 }
 
-// pack replaces the event's frame by a forward, if that fits and somebody gets it.
+// pack makes a forward replace the event's frame, if d is a forward that fits, and somebody gets the event.
 func (j *judgement) pack(d relay.Delivery) {
 	if f, ok := d.(relay.Forward); ok && j.frame != nil {
 		if line, fits := wire.Pack(f); fits {
@@ -231,7 +234,7 @@ func (g *judge) possibleRecipients(ctx context.Context, ev relay.Event, spokenTo
 			return nil, none, err
 		}
 	}
-	said := ev
+	said := ev // without the name of an instance at its beginning
 	if named != "" {
 		said = gate.Without(ev, told)
 	}
@@ -261,7 +264,8 @@ func (g *judge) possibleRecipients(ctx context.Context, ev relay.Event, spokenTo
 	if len(owned) > 0 && !bound {
 		none = gate.NoCommand
 	}
-	// For a holder that the author is linked to for commands only, they are a stranger.
+	// foreign: the grant's holder is none of the author's own instances. If the author is linked to the holder for
+	// commands only, they count as a stranger there.
 	foreign := granted && grant.Instance != own && !slices.ContainsFunc(gate.Whole(owned), func(o gate.Owned) bool { return o.Instance == grant.Instance })
 	if foreign && !(ev.Traits.Press && bound) {
 		if err := add(grant.Instance, recipient{grant: true}); err != nil {
@@ -292,11 +296,11 @@ func (g *judge) spoken(ctx context.Context, ev relay.Event, owned []gate.Owned, 
 	return i, told, nil
 }
 
-// ask puts the gate's question about one recipient, from known facts: it does not ask the network. known is false if
+// ask asks the gate about one recipient, with the facts that are known: it does not ask the network. known is false if
 // only the network's answer about who sees the chat is missing; without it the verdict is no.
 func (g *judge) ask(ctx context.Context, ev relay.Event, c recipient) (why gate.Reason, known bool, err error) {
 	f := c.facts(ev)
-	f.Visible = true
+	f.Visible = true // first as if somebody saw the chat: a no even then is final
 	if why := c.decide(ev, f); why != gate.Delivered || f.Direct {
 		return why, true, nil
 	}
@@ -325,20 +329,21 @@ func (g *judge) decideFor(ctx context.Context, ev relay.Event, c recipient, befo
 	switch {
 	case known && waiting == 0:
 		return gate.Delivered, nil
-	case waiting >= MaxUndecided && !known: // a person who is known to see the chat, such as its owner who writes there, is let in
+	case waiting >= MaxUndecided && !known:
+		// If somebody bound is known to see the chat, such as the author, the event waits even beyond the limit.
 		return gate.NotVisible, nil
 	}
 	return gate.Undecided, nil
 }
 
-// knownToSee reports whether somebody who is bound to the recipient can see the event's chat now, if that is known
-// without asking. A person who writes in a chat sees it.
+// knownToSee reports whether somebody who is bound to the recipient can see the event's chat now. known is false if the
+// network would have to be asked. A person who writes in a chat sees it.
 func (g *judge) knownToSee(ctx context.Context, ev relay.Event, c recipient) (sees, known bool, err error) {
 	if c.bound {
 		return true, true, nil
 	}
 	p := g.bots.Bot(ev.Bot)
-	if _, asks := p.(platforms.Roster); !asks {
+	if _, asks := p.(platforms.Roster); !asks { // the network cannot say who sees a chat, which counts as no
 		return false, true, nil
 	}
 	known, n := true, 0
@@ -365,6 +370,7 @@ func direct(b platforms.Bot, ev relay.Event, claimed bool) bool {
 	return ev.Source.ChatType == relay.ChatDM && !(claimed && joinable)
 }
 
+// facts returns what the gate is told about the event and the recipient, except whether the chat is visible.
 func (c recipient) facts(ev relay.Event) gate.Facts {
 	src := ev.Source
 	policy, declared := c.instance.Relevance[src.Platform]
@@ -389,7 +395,7 @@ func (c recipient) facts(ev relay.Event) gate.Facts {
 	}
 }
 
-// conversation records why the recipient may act on the event's chat from now on.
+// conversation returns the record of why the recipient may act on the event's chat from now on.
 func (c recipient) conversation(ev relay.Event) store.Conversation {
 	conv := store.Conversation{
 		Scope: ev.Source.Scope, Parent: ev.Source.ParentChatID, Type: ev.Source.ChatType, ByGrant: c.grant,

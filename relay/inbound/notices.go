@@ -12,8 +12,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// absence is how long this process must have run before anybody is told that a gateway is away which was here before:
-// it may be on its way back.
+// absence is how long this process must have run before anybody is told that a gateway that was connected to the
+// process before is away: it may be about to connect again.
 const absence = time.Minute
 
 const (
@@ -21,9 +21,9 @@ const (
 	answerQuiet = "`%s` is quiet until %s; your message is kept."
 )
 
-// tellOnce sets text as j's answer, if the person was not told it before. mark is the event whose seen mark says that
-// they were. The mark is stored with the batch, so that a restart tells nobody twice. before are the judgements of the
-// same batch.
+// tellOnce sets text as j's answer, if the person was not told it before. mark is the made-up event id under which the
+// store remembers that they were. It is stored with the batch, so that after a restart nobody is told twice. before are
+// the judgements of the same batch.
 func (g *judge) tellOnce(ctx context.Context, j *judgement, before []judgement, text string, mark relay.EventID) error {
 	if slices.ContainsFunc(before, func(b judgement) bool { return b.told == mark }) {
 		return nil
@@ -51,8 +51,8 @@ func (g *judge) greet(ctx context.Context, j *judgement, before []judgement) err
 	return nil
 }
 
-// excuse tells a bound person that i, to whom their message goes, is quiet or away, if the operator wants that. A
-// gateway that sleeps is woken unless it is quiet, and so needs no excuse.
+// excuse tells a bound person that the instance i, to which their message goes, is quiet or away, if the operator wants
+// that. A gateway that sleeps is woken unless it is quiet, and so needs no excuse.
 func (g *judge) excuse(ctx context.Context, j *judgement, i store.Instance, before []judgement) error {
 	if !g.replies.Load().Away || !addressable(j.event) {
 		return nil

@@ -96,9 +96,9 @@ func (c recipient) press(ev relay.Event) *prompt.Press {
 	return &prompt.Press{Prompt: *c.asked, Event: ev.ID, Message: ev.Prompt.PromptMessageID}
 }
 
-// tell tells the person, by how, that their press reached nobody. If that is undecided, it tells the network, by waits,
-// that the press waits, and the person is told later. how and waits may be nil. This happens before the commit, since
-// networks do not wait for the disk.
+// tell calls how to tell the person that their press reached nobody. If the verdict is undecided, it calls waits to
+// tell the network that the press waits, and the person is told later. how and waits may be nil. This happens before
+// the commit, since networks do not wait for the disk.
 func (in *Inbound) tell(j judgement, how func(relay.EventID, string), waits func(relay.EventID)) {
 	if j.event.Prompt == nil {
 		return

@@ -12,7 +12,8 @@ type pressID struct {
 	event relay.EventID
 }
 
-// presses remembers which people were told about their presses, and which are still to be told. The zero value is ready.
+// presses remembers which people were told about their presses, and which are still to be told. The zero value is
+// ready.
 type presses struct {
 	mu      sync.Mutex                              // guards the fields below
 	told    map[pressID]bool                        // presses that had no effect and whose people were told so
@@ -41,7 +42,7 @@ func (p *presses) decided(id pressID) func(relay.EventID, string) {
 	return tell
 }
 
-// first reports whether nobody was told about the press before.
+// first reports whether nobody was told about the press before, and notes that somebody is told now.
 func (p *presses) first(id pressID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

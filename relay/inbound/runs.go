@@ -23,12 +23,14 @@ type runs struct {
 	old   map[runKey]run
 }
 
+// runKey names an instance's session key.
 type runKey struct {
 	tenant   relay.TenantID
 	instance relay.InstanceID // empty: whichever of the tenant received the last event
 	key      relay.SessionKey
 }
 
+// run is what is remembered of a session key: which instance runs it, for which chat.
 type run struct {
 	instance relay.InstanceID
 	chat     relay.ChatID
@@ -48,8 +50,8 @@ func (t *runs) remember(tenant relay.TenantID, keys []relay.SessionKey, v run) {
 	}
 }
 
-// find returns the run of the key that is the instance's own, else one of its tenant. Several instances may run one
-// key: an owner's and the holder of the chat received the same message.
+// find returns the run of the key that is the instance's own, else the newest one of its tenant. Several instances may
+// run one key: an owner's and the holder of the chat received the same message.
 func (t *runs) find(tenant relay.TenantID, i relay.InstanceID, key relay.SessionKey) (run, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,7 +71,7 @@ func (t *runs) atLocked(k runKey) (v run, ok bool) {
 	return v, ok
 }
 
-// recent returns the instance's own run of the key, if something was delivered there for it a short while before now.
+// recent returns the instance's own run of the key, if something was delivered for the key within runsFor before now.
 func (t *runs) recent(tenant relay.TenantID, i relay.InstanceID, key relay.SessionKey, now time.Time) (run, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

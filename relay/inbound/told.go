@@ -17,7 +17,7 @@ const (
 )
 
 // Told remembers, in memory only, what programs told people in direct messages, for the instance in whose name they
-// did: the next message there brings it as context. The zero value is ready. Its methods may be called from any
+// did: the person's next message brings that as context. The zero value is ready. Its methods may be called from any
 // goroutine.
 type Told struct {
 	mu     sync.Mutex // guards the field below
@@ -38,8 +38,9 @@ type remark struct {
 	with relay.EventID // the newest message that brought it; empty: none
 }
 
-// Add remembers what a program told a person through b, in the name of their linked instance. It forgets entries that
-// are too old or too many.
+// Add remembers what a program told a person through b, in the name of their linked instance. It forgets remarks that
+// are too old, the person who has been silent for longest if there are too many people, and the first remarks if there
+// are more than one message brings.
 func (d *Told) Add(to store.Binding, b relay.Bot, program, text string, now time.Time) {
 	r := reader{to.Instance, b, to.User}
 	d.mu.Lock()
@@ -63,14 +64,15 @@ func (d *Told) Add(to store.Binding, b relay.Bot, program, text string, now time
 	d.people[r] = slices.Delete(all, 0, broughtFrom(len(all), func(n int) relay.ContextLine { return all[n].line }))
 }
 
-// any reports whether there is something to bring.
+// any reports whether something that the person was told is still remembered.
 func (d *Told) any(r reader) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.people[r]) > 0
 }
 
-// bring returns the context for a message that is about to be pushed.
+// bring returns the context for the message with that id, which is about to be pushed, and notes that the message
+// brings it.
 func (d *Told) bring(r reader, with relay.EventID, now time.Time) (lines []relay.ContextLine) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

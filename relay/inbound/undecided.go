@@ -30,7 +30,7 @@ func (in *Inbound) Begin(ctx context.Context, start func(worker func())) error {
 	return in.Resume(ctx)
 }
 
-// End starts no worker any more.
+// End makes sure that no further worker starts.
 func (in *Inbound) End() { in.workers.end() }
 
 // Resume judges the undecided events from before the last stop again: their bot may be here now.
@@ -80,8 +80,9 @@ func (in *Inbound) Judge(ctx context.Context, c relay.Chat) error {
 	return ctx.Err()
 }
 
-// judgeSome decides the oldest undecided events of a chat. left is false if there are none, or their bot is no longer
-// hosted here.
+// judgeSome decides the oldest undecided events of a chat, at most decidedTogether, in one commit. At an event that
+// cannot be decided now it stops, and returns the reason after it has stored the verdicts before. left is false if
+// there are none, or their bot is no longer hosted here.
 func (in *Inbound) judgeSome(ctx context.Context, p platforms.Bot, c relay.Chat) (left bool, err error) {
 	waiting, err := in.db.Pending.List(ctx, store.PendingFilter{Chat: c, Limit: decidedTogether})
 	if err != nil || len(waiting) == 0 || p == nil {
@@ -89,7 +90,7 @@ func (in *Inbound) judgeSome(ctx context.Context, p platforms.Bot, c relay.Chat)
 	}
 	var verdicts []store.Verdict
 	var judged []judgement
-	var unclear error
+	var unclear error // why the event behind the judged ones cannot be decided now
 	for _, u := range waiting {
 		j, err := in.judge.pending(ctx, p, u)
 		if err != nil {
@@ -140,8 +141,8 @@ func (in *Inbound) cameBefore(ctx context.Context, j *judgement, u store.Pending
 	}
 }
 
-// pending decides an undecided event: it puts the gate's question again, with the facts of now. While only the network's
-// answer is missing, it asks the network and then begins anew: meanwhile the chat may have got another holder.
+// pending decides an undecided event: it asks the gate again, with the facts of now. While only the network's answer is
+// missing, it asks the network and then begins anew: meanwhile the chat may have got another holder.
 func (g *judge) pending(ctx context.Context, p platforms.Bot, u store.Pending) (judgement, error) {
 	j, until := judgement{event: u.Delivery.About()}, time.Now().Add(visibility.Within)
 	for {

@@ -8,9 +8,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// workers decide undecided events, for which only the network's answer about who sees their chat is missing. There is one
-// worker for each chat with such events, so that a chat about which the network says nothing holds up nobody else. The
-// zero value is ready; before begin and after end it only notes the chats.
+// workers decide undecided events, for which only the network's answer about who sees their chat is missing. There is
+// one worker for each chat with such events, so that a chat about which the network says nothing holds up nobody else.
+// The zero value is ready; before begin and after end it only notes the chats.
 type workers struct {
 	mu    sync.Mutex // guards the fields below
 	start func(relay.Chat)
@@ -46,7 +46,8 @@ func (ws *workers) chats() []relay.Chat {
 	return slices.Collect(maps.Keys(ws.by))
 }
 
-// done ends the worker of a chat that has nothing undecided left, unless it is to look once more.
+// done ends the worker of a chat that has nothing undecided left, and returns true; or it returns false: the worker has
+// to look once more.
 func (ws *workers) done(c relay.Chat) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 const (
 	// alphabet lacks I, L, O and U: three look like digits, one makes words.
 	alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-	// codeLen is in symbols: 44 random bits, with five tries in ten minutes.
+	// codeLen is how many symbols a code has: 44 random bits, enough with five tries in ten minutes.
 	codeLen = 9
-	// olderLen is how long codes were that did not all begin with a letter.
+	// olderLen is how many symbols codes of earlier versions had, some of which began with a digit.
 	olderLen = 8
 )
 
@@ -22,8 +22,8 @@ func newCode() string { return relay.RandomOf(alphabet, codeLen) }
 // display returns the code as people see it: in groups of three.
 func display(code string) string { return code[:3] + "-" + code[3:6] + "-" + code[6:] }
 
-// parseCode reads a code as people type it: in any case, with blanks and dashes anywhere, and with letters for
-// the digits they look like. The result has no dash.
+// parseCode reads a code as people type it: in upper or lower case, with blanks and dashes anywhere, and with letters in
+// place of the digits that they look like. The result has no dash.
 func parseCode(typed string) (code string, ok bool) {
 	var b strings.Builder
 	for _, r := range typed {

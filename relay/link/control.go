@@ -39,7 +39,8 @@ type Control struct {
 
 // Command returns the control message in ev; ok is false if there is none. In a direct message, a control message is
 // every command with a verb's name, a deep link with a code, and a press on a button of the answer to /agent. Elsewhere
-// it is only "/link" with a code, because no more people must see the code. A command for another bot is never one.
+// it is only "/link" with a code, because no more people must see the code. A command for another bot is never a control
+// message.
 func Command(ev relay.Event) (c Control, ok bool) {
 	direct := ev.Source.ChatType == relay.ChatDM
 	if p := ev.Prompt; p != nil { // an option may be called "link"
@@ -73,8 +74,8 @@ func Command(ev relay.Event) (c Control, ok bool) {
 	return c, true
 }
 
-// Ours reports whether a control message is the connector's own. /mute and /unmute are, if a program of that name
-// writes to its author. For everybody else they mean what their agent makes of them.
+// Ours reports whether the connector carries out a control message. It carries out /mute and /unmute only if a program
+// of the typed name may write to the author; otherwise these two go to the author's agent, like any message.
 func (d *Desk) Ours(ctx context.Context, ev relay.Event, c Control) (bool, error) {
 	if c.verb != verbMute && c.verb != verbUnmute {
 		return true, nil
@@ -156,6 +157,7 @@ type linked struct {
 	commands []string
 }
 
+// linked returns the person who with their links, all read at the same moment.
 func (d *Desk) linked(ctx context.Context, who store.Person) (p person, err error) {
 	err = d.db.View(ctx, func(ctx context.Context) error {
 		bound, err := d.db.Bindings(ctx, store.BindingFilter{Platform: who.Platform, User: who.User})
@@ -193,7 +195,8 @@ func (p person) whole() []linked {
 	return slices.DeleteFunc(slices.Clone(p.to), func(i linked) bool { return len(i.commands) > 0 })
 }
 
-// named returns the instance that the message means, by its name or id in any case, or by an option.
+// named returns the instance that the message means: the one of the pressed button, or the one whose name or id was
+// typed, in upper or lower case.
 func (c Control) named(among []linked) (store.Instance, bool) {
 	typed := strings.TrimPrefix(c.typed, "@")
 	n := slices.IndexFunc(among, func(i linked) bool {
@@ -214,7 +217,7 @@ func optionOf(i relay.InstanceID) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// says tells the person who they are here, and which agent answers them.
+// says returns the sentences that tell the person who they are here, and which agent answers them.
 func (p person) says() string {
 	out := fmt.Sprintf("You are `%s` person `%s` here", p.Platform, quoted(string(p.User)))
 	if p.called != "" {
@@ -226,7 +229,7 @@ func (p person) says() string {
 	return out + ". " + p.others()
 }
 
-// others says who answers the person, and how to reach the others.
+// others returns the sentences that say which instance answers the person, and how to reach their other instances.
 func (p person) others() string {
 	now, ok := p.answers()
 	out := []string{fmt.Sprintf("What you write to me here goes to `%s`.", quotable(now))}
@@ -257,6 +260,7 @@ func goes(commands []string) string {
 	return out + " go"
 }
 
+// unlink ends the person's link to the instance that was typed, or asks which link they mean, and returns the answer.
 func (d *Desk) unlink(ctx context.Context, p person, typed string) (string, error) {
 	i, ok := Control{typed: typed}.named(p.to)
 	if !ok {

@@ -2,7 +2,7 @@
 // a direct message, and from then on the person's messages go to that agent. In direct messages people can also ask who
 // they are here, choose which of their agents answers, and unlink themselves.
 //
-// It does not send: it says what to answer. It does not decide who may see what; relay/gate does.
+// The package sends nothing: it returns the answers. It does not decide who may see what; relay/gate does.
 //
 // Invariants:
 //
@@ -33,7 +33,7 @@ const lifetime = 10 * time.Minute
 // Purpose names the key of the codes' MACs.
 const Purpose = "link"
 
-// Desk gives out link codes and takes them back. Its methods may be called from any goroutine.
+// Desk makes link codes, and links the people who send them. Its methods may be called from any goroutine.
 type Desk struct {
 	Shard string // for commands in answers, if there are several shards; set before the desk is used
 
@@ -127,6 +127,7 @@ func (d *Desk) redeem(ctx context.Context, ev relay.Event, typed string) (answer
 		if err != nil {
 			return "", fmt.Errorf("redeem link code: %w", err)
 		}
+		// to returns an instance to which the person is linked; another one of theirs if that link ended meanwhile.
 		to := func(inst relay.InstanceID) store.Instance {
 			return p.to[max(0, slices.IndexFunc(p.to, func(i linked) bool { return i.ID == inst }))].Instance
 		}

@@ -18,7 +18,8 @@ const (
 	maxTriers = 4096
 )
 
-// trier is a person or, if a message has no author, a chat.
+// trier is somebody whose tries are counted: a person; if a message has no author, a chat; or, with a platform only, all
+// people of a network on which answers cost money.
 type trier struct {
 	platform relay.PlatformID
 	user     relay.UserID
@@ -62,7 +63,7 @@ func (t *tries) take(who trier, now time.Time) bool {
 	return true
 }
 
-// refund gives the newest try back, because it was not one.
+// refund deletes the newest try: it linked its author, or failed because of the store.
 func (t *tries) refund(who trier) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,6 +1,6 @@
 // Package login lets people in to the web pages: an operator's command makes a code, which opens a session once. It
-// knows no HTTP. Codes and sessions lie among the enrollment tokens, so that a login outlives a restart, and a command ends
-// it whether or not a server runs. A new data key ends them all.
+// knows no HTTP. Codes and sessions are stored among the enrollment tokens, so that a login outlives a restart, and a
+// command can end it whether or not a server runs. A new data key ends all codes and sessions.
 //
 // Invariants:
 //
@@ -50,14 +50,14 @@ func NewDesk(codes *store.Codes, mac relay.MACer, now func() time.Time) *Desk {
 	return &Desk{codes, mac, now}
 }
 
-// Mint makes a code in the name of by.
+// Mint makes a code. The audit list names by as the one who did it.
 func (d *Desk) Mint(ctx context.Context, by audit.Actor) (code string, until time.Time, err error) {
 	code, until = relay.RandomText(codeLen), d.now().Add(CodeFor)
 	err = d.codes.Put(ctx, &audit.Entry{Actor: by, Action: "web-code"}, d.sum(purposeCode, code), store.Code{Kind: store.WebCode, ExpiresAt: until})
 	return code, until, err
 }
 
-// LogIn opens a session that lasts so long for a code as people type it, and uses the code up. It returns ErrNotGood,
+// LogIn uses up a code, as people type it, and opens a session that ends after the time lasts. It returns ErrNotGood,
 // or an error of the store.
 func (d *Desk) LogIn(ctx context.Context, typed string, lasts time.Duration) (token relay.Secret, until time.Time, err error) {
 	mac := d.sum(purposeCode, strings.ToLower(strings.TrimSpace(typed)))
@@ -74,7 +74,7 @@ func (d *Desk) LogIn(ctx context.Context, typed string, lasts time.Duration) (to
 		err = ErrNotGood
 	}
 	if err != nil {
-		_ = d.LogOut(ctx, text) // if that fails too, nobody knows the token: it ends with its time
+		_ = d.LogOut(ctx, text) // if that fails, too, the session lasts until then, but nobody knows its token
 		return token, until, err
 	}
 	return relay.NewSecret([]byte(text)), until, nil
@@ -97,7 +97,7 @@ func (d *Desk) Session(ctx context.Context, token string) (until time.Time, err 
 	return c.ExpiresAt, notGood(err)
 }
 
-// Renew makes the session of a token last until then. ErrNotGood: there is none, or it has ended.
+// Renew sets when the session of a token ends. ErrNotGood: there is no such session, or it has ended.
 func (d *Desk) Renew(ctx context.Context, token string, until time.Time) error {
 	return notGood(d.codes.Prolong(ctx, store.WebSession, d.sum(purposeSession, token), until))
 }
@@ -116,7 +116,7 @@ func (d *Desk) LogOutAll(ctx context.Context, by audit.Actor) (n int, err error)
 		return 0, err
 	}
 	if unused > 0 {
-		row = nil // it is written
+		row = nil // it was written with the codes
 	}
 	return d.codes.Drop(ctx, row, store.CodeFilter{Kind: store.WebSession})
 }

@@ -21,11 +21,11 @@ type answers struct {
 
 // Outbox sends the answers that wait. *outbound.Queue implements it. Its methods are called from any goroutine, and do not block.
 type Outbox interface {
-	// State says what keeps the answers of a chat now; ok is false if none waits there.
+	// State returns what delays the answers of a chat now; ok is false if none waits there.
 	State(relay.Chat) (s outbound.State, ok bool)
 	// Ended returns the last answers that were not sent, the oldest first.
 	Ended() []outbound.Ended
-	// Recheck makes it check which answers are still there.
+	// Recheck makes the Outbox check which answers are still stored.
 	Recheck()
 }
 
@@ -39,7 +39,7 @@ type Answer struct {
 	Bot      relay.BotID      `json:"botId"`
 	Chat     relay.ChatID     `json:"chatId"`
 	State    outbox.State     `json:"state"`
-	Why      string           `json:"why,omitempty"` // what kept it the last time, in the words that its gateway would read
+	Why      string           `json:"why,omitempty"` // why its last try failed, in the words that its gateway would read
 	Next     time.Time        `json:"next,omitzero"` // when it is tried again at the latest, as far as is known
 	Sent     time.Time        `json:"sentAt,omitzero"`
 }
@@ -111,7 +111,7 @@ func (s *answers) answer(ctx context.Context, r outbox.Record) Answer {
 type Waiting struct {
 	Count    int       `json:"count"`
 	OldestAt time.Time `json:"oldestAt"`
-	Why      string    `json:"why,omitempty"` // as in Answer, of the oldest
+	Why      string    `json:"why,omitempty"` // Why and Next of the oldest Answer
 	Next     time.Time `json:"next,omitzero"`
 }
 
@@ -150,7 +150,7 @@ func (s *answers) ways(ctx context.Context) (out []gate.Decision, err error) {
 	}
 	if s.set.Outbox != nil {
 		for _, e := range s.set.Outbox.Ended() {
-			if !known[e.ID] { // a late answer's record says so until its person is told
+			if !known[e.ID] { // a late answer whose person has not been told has a record, and so is listed above
 				out = append(out, s.way(s.answer(ctx, e.Record), &e))
 			}
 		}
@@ -178,8 +178,8 @@ func (s *answers) way(a Answer, ended *outbound.Ended) gate.Decision {
 	return d
 }
 
-// withWays adds the outcome of answers to all, in the order of time, if e asks for them: they belong to no event, and
-// to no known person.
+// withWays adds the outcomes of answers to all, in the order of time, if e asks for them. A question about an event or a
+// person does not, because such an outcome belongs to neither.
 func (s *history) withWays(ctx context.Context, e Explain, all []gate.Decision) ([]gate.Decision, error) {
 	if e.Event != "" || e.Person != "" {
 		return all, nil

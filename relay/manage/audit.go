@@ -25,7 +25,7 @@ func gatewayRow(by audit.Actor, action string, g store.Gateway, detail string) *
 // AuditQuery says which rows of the audit list are wanted.
 type AuditQuery struct {
 	Name  string `json:"name,omitempty"`  // an instance or a gateway; empty: all
-	Limit int    `json:"limit,omitempty"` // the newest so many; 0 means all
+	Limit int    `json:"limit,omitempty"` // at most so many of the newest rows; 0 means all
 }
 
 // AuditRow says who changed what, and when.
@@ -70,7 +70,7 @@ func (s *history) Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error) {
 			platform, user, ok = strings.Cut(e.Actor.Name, ":")
 		}
 		if ok {
-			names, _ := s.names(ctx, store.Person{Platform: relay.PlatformID(platform), User: relay.UserID(user)}) // without: no name
+			names, _ := s.names(ctx, store.Person{Platform: relay.PlatformID(platform), User: relay.UserID(user)}) // after an error the row has no name
 			out.Person = names.Shown()
 		}
 		return out

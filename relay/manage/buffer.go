@@ -94,7 +94,7 @@ type Moved struct {
 	Count    int              `json:"count"`
 	// Left is how many dead letters were to be moved and stay, because the buffer is full.
 	Left int `json:"left,omitempty"`
-	// Oversize is how many stay because they are too large for any gateway.
+	// Oversize is how many dead letters stay because they are too large for any gateway.
 	Oversize int `json:"oversize,omitempty"`
 }
 

@@ -108,8 +108,8 @@ func (s *gateways) enrolled(g store.Gateway, wakeURL string, secret, deliveryKey
 	e.Secret, e.DeliveryKey = secret.RevealString(), deliveryKey.RevealString()
 	e.Env = s.env(wakeURL)
 	e.Env[envID], e.Env[envSecret], e.Env[envDeliveryKey] = string(e.Gateway), e.Secret, e.DeliveryKey
-	// June gateways check users themselves and know nobody who comes over the relay. Newer ones
-	// trust the relay and do not look.
+	// Gateways of June 2026 check users themselves, and would refuse everybody whose messages come from the connector.
+	// Newer ones trust the connector, and do not need this line.
 	e.Env[EnvAllowAll] = "true"
 	return e
 }

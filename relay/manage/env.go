@@ -29,8 +29,8 @@ const (
 	EnvAllowAll = "GATEWAY_ALLOW_ALL_USERS"
 )
 
-// env returns the lines that every gateway's .env needs. With several bots on one platform it names none of them, which
-// means all.
+// env returns the variables that every gateway's .env needs. Of several bots on one platform it names none, which makes a
+// gateway serve all of them.
 func (a *surroundings) env(wakeURL string) map[string]string {
 	env := map[string]string{envURL: a.set.URL, envBusyAck: "false"}
 	if wakeURL != "" {
@@ -61,8 +61,8 @@ func (a *surroundings) env(wakeURL string) map[string]string {
 	return env
 }
 
-// named returns the bots that a gateway's .env names. The bot of programs is named only if it is the only one: every
-// gateway fronts it in any case.
+// named returns the bots that a gateway's .env names. The bot of programs is named only if it is the only bot: every
+// gateway serves it, whether or not it is named.
 func (a *surroundings) named() []platforms.Bot {
 	others := slices.DeleteFunc(slices.Clone(a.bots()), func(p platforms.Bot) bool { return p.ID().IsProgram() })
 	if len(others) == 0 {
@@ -91,8 +91,8 @@ func (e Enrolled) EnvLines() []string {
 	return append(lines, envLines(e.Env, EnvAllowAll)...)
 }
 
-// busyAckLines switch off a notice of the gateway ("busy"), which it sends on the task that also reads: until it is
-// sent, the gateway reads nothing.
+// busyAckLines returns the lines that switch off a gateway's notice that it is busy. A gateway sends this notice on the
+// task that also reads: until the notice is sent, the gateway reads nothing.
 func busyAckLines(env map[string]string) []string {
 	return append([]string{
 		"# Given a message while its agent works, a gateway would send \"⚡ Interrupting current task\" and read",
@@ -124,5 +124,5 @@ func quoteEnv(v string) string {
 	return "'" + strings.ReplaceAll(v, "'", "%27") + "'"
 }
 
-// bare are values that every reader takes as they are.
+// bare matches values that a shell and a gateway read alike without quotes.
 var bare = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,=-]*$`)

@@ -58,6 +58,7 @@ func (s *history) Explain(ctx context.Context, e Explain) ([]gate.Decision, erro
 	if err != nil {
 		return nil, err
 	}
+	// Only names are needed to choose the verdicts. Whatever costs more is done for the chosen ones alone.
 	var wanted []gate.Decision
 	for _, d := range all {
 		if err := look.name(ctx, &d); err != nil {
@@ -117,7 +118,7 @@ type lookout struct {
 }
 
 // last returns the verdicts about the newest n messages and refused calls, in order. One message has a verdict for each
-// gateway that it is about.
+// gateway that could receive the message.
 func last(all []gate.Decision, n int) []gate.Decision {
 	type message struct {
 		bot   relay.Bot
@@ -230,7 +231,7 @@ func (l *lookout) explain(ctx context.Context, d *gate.Decision) error {
 			}
 		} else if v.Dead = cmp.Or(b.dead[d.Event], store.DeadReason(d.GivenUp)); v.Dead != "" {
 			d.State = gate.Dead
-			v.Left = b.dead[d.Event] == ""
+			v.Left = b.dead[d.Event] == "" // only the history still knows that it was given up
 		}
 	}
 	l.history.say(d, v)

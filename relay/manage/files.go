@@ -11,13 +11,14 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/media"
 )
 
-// mayFetch reports whether some gateway of the instance is not known to be too old to fetch files.
+// mayFetch reports whether the instance may have a gateway that can fetch files. It returns false only if all its gateways
+// are known to be too old, or it has none.
 func (s *observer) mayFetch(ctx context.Context, i relay.InstanceID) bool {
 	all, err := s.db.Gateways(ctx)
 	return err != nil || slices.ContainsFunc(all, func(g store.Gateway) bool { return g.Instance == i && !g.Revoked && !g.TooOld })
 }
 
-// eventFiles are the files that are remembered, by the event that they came in.
+// eventFiles are the files that people sent and that the store remembers, by bot and event.
 type eventFiles map[relay.Bot]map[relay.EventID][]media.Record
 
 func (s *history) filesOf(ctx context.Context) (eventFiles, error) {

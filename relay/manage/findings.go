@@ -11,7 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Look says how far to look.
+// Look says which sources Diagnose asks.
 type Look struct {
 	Offline bool `json:"offline,omitempty"` // ask no network
 }
@@ -22,7 +22,7 @@ type Diagnosis struct {
 	Findings finding.List `json:"findings"`      // the worst first
 }
 
-// Diagnose looks for faults, and asks the networks about the bots; that ends with ctx, or after examineWithin.
+// Diagnose looks for faults, and asks the networks about the bots. These questions end with ctx, or after examineWithin.
 func (s *observer) Diagnose(ctx context.Context, l Look) (d Diagnosis, err error) {
 	st, err := s.status(ctx, true)
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *observer) Diagnose(ctx context.Context, l Look) (d Diagnosis, err error
 	if s.set.Notify != nil {
 		asked = append(asked, s.set.Notify.Check(ctx, true)...)
 	}
-	if s.set.Standings != nil { // the answers just received are newer
+	if s.set.Standings != nil { // the networks have just answered about the same places, so older answers are dropped
 		d.Findings = slices.DeleteFunc(d.Findings, ofPlace)
 		s.set.Standings.Again()
 	}
@@ -51,7 +51,8 @@ func (s *observer) Diagnose(ctx context.Context, l Look) (d Diagnosis, err error
 	return d, nil
 }
 
-// findings adds the faults to st, and sorts them. live are the instances that a gateway can serve.
+// findings adds the faults to st, and sorts them. live are the instances that a gateway can serve; afresh demands new
+// findings about the machine.
 func (s *observer) findings(ctx context.Context, st *Status, seen Seen, live map[relay.InstanceID]bool, afresh bool) error {
 	gateways, err := s.db.Gateways(ctx)
 	if err != nil {
@@ -62,7 +63,7 @@ func (s *observer) findings(ctx context.Context, st *Status, seen Seen, live map
 		if s.live != nil { // only a running server knows
 			its.Dials, its.Connected = s.auth.Dials(g.ID), s.live.Serves(g.ID, g.Instance)
 		}
-		for n, i := range st.Instances { // a connected instance is served by another of its gateways
+		for n, i := range st.Instances { // a connected instance is left out: another of its gateways serves it
 			if i.ID == g.Instance && i.State != Connected && its.Dials.Refused > 0 && (g.Revoked || !its.Connected) {
 				st.Instances[n].RefusedAt = its.Dials.Last.UTC()
 			}
@@ -105,7 +106,8 @@ func (s *observer) findings(ctx context.Context, st *Status, seen Seen, live map
 	return nil
 }
 
-// reach adds to seen the instances that nobody reaches, and the bindings and grants that lead to no bot.
+// reach adds to seen what shows whether messages can reach the instances in live: networks without a bot, on each network
+// the first instance with a binding or a grant, instances with neither, and programs that may reach no such instance.
 func (s *observer) reach(ctx context.Context, st *Status, seen *Seen, live map[relay.InstanceID]bool) error {
 	seen.Served, seen.Bound, seen.Granted = len(live), make(map[relay.PlatformID]relay.InstanceID), make(map[relay.PlatformID]relay.InstanceID)
 	hosted := make(map[relay.PlatformID]bool)
@@ -135,7 +137,7 @@ func (s *observer) reach(ctx context.Context, st *Status, seen *Seen, live map[r
 				reached, seen.Bound[k.Name] = true, cmp.Or(seen.Bound[k.Name], i)
 			}
 		}
-		if !reached { // nor by a network that this program does not speak any more
+		if !reached { // people may also be linked on a network that this program no longer speaks
 			all, err := s.db.Bindings(ctx, store.BindingFilter{Instance: i})
 			if err != nil {
 				return err

@@ -81,7 +81,7 @@ func (s *gateways) show(ctx context.Context, g store.Gateway) (Gateway, error) {
 	case g.Revoked:
 		out.State = Revoked
 		return out, nil
-	case out.State == Connected && !s.live.Serves(g.ID, g.Instance): // another gateway of the instance is
+	case out.State == Connected && !s.live.Serves(g.ID, g.Instance): // another gateway of the instance is connected
 		out.State = Away
 	}
 	now := s.set.Now()
@@ -124,8 +124,9 @@ func revoked(name string) error {
 	return refuse(NotFound, "the credentials of %q are revoked", name).try("enroll", name)
 }
 
-// Revoke kills a gateway's credentials; its session is closed at once. With the last gateway of
-// an instance go its bindings and grants, and its buffer becomes dead letters. Refused with NotFound.
+// Revoke makes a gateway's credentials invalid; its session is closed at once. If it was the last gateway of its instance,
+// the instance's bindings and grants are deleted, and the messages in its buffer become dead letters. Refused with
+// NotFound.
 func (s *gateways) Revoke(ctx context.Context, by audit.Actor, n Named) (Gateway, error) {
 	g, err := s.gateway(ctx, n.Name)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// manyUnsigned is how many requests with a wrong signature, without a right one, are worth a warning: single ones come
-// from strangers or a network's own trials.
+// manyUnsigned is how many requests in a row with a wrong signature cause a warning: single ones come from strangers, or
+// from a network's own tests.
 const manyUnsigned = 3
 
 // HookStatus describes the HTTP calls of a bot's network.
@@ -50,7 +50,7 @@ func (s *observer) called(b *BotStatus, p platforms.Bot) {
 	b.Warnings = doubts(st, rules.Doubt)
 }
 
-// doubts returns what the operator should check after such requests.
+// doubts returns warnings about the requests that st describes. doubt says what to check when signatures are wrong.
 func doubts(st webhooks.State, doubt string) (out []string) {
 	if st.Unsigned >= manyUnsigned {
 		if doubt != "" {

@@ -49,7 +49,7 @@ type Live interface {
 	Connected(relay.InstanceID) bool
 	// Serves reports whether a session of the gateway serves its instance now.
 	Serves(relay.GatewayID, relay.InstanceID) bool
-	// Answers is Serves for a session whose gateway gives a sign of life now.
+	// Answers is like Serves, but asks the gateway for a sign of life, waits for it, and returns false if none comes.
 	Answers(context.Context, relay.GatewayID, relay.InstanceID) bool
 	// Warning returns a sentence about the instance on which the operator should act; empty: there is none.
 	Warning(relay.InstanceID) string
@@ -76,14 +76,14 @@ type Live interface {
 type Settings struct {
 	Version string // of this program
 	URL     string // the address that gateways dial: http or https, without a trailing slash
-	// Bots are the configured bots, opened but not run, in the order of the configuration. They
-	// are looked at only without a Live.
+	// Bots are the configured bots, opened but not run, in the order of the configuration. They are used only if there is
+	// no Live.
 	Bots     []platforms.Bot
 	Networks []platforms.Network // the networks this program speaks
 	// WebURL is the address of the web pages, without a trailing slash; empty: there are none.
 	WebURL string
-	// WebFingerprint returns the SHA-256 of the connector's own certificate for the web pages; nil, or empty: they do
-	// not use it.
+	// WebFingerprint returns the SHA-256 of the connector's own certificate for the web pages; nil, or an empty result:
+	// the pages do not use that certificate.
 	WebFingerprint func() string
 	// IdentityURLs says that this connector is its gateways' token endpoint.
 	IdentityURLs bool
@@ -91,9 +91,9 @@ type Settings struct {
 	CheckWake func(raw string) error
 	Words     Words // nil: verdicts and findings are without words
 	// Findings returns the present faults of the machine, which a Service does not see by itself; nil: there are never
-	// any. It is cheap.
+	// any. It is cheap. afresh demands a new examination of the machine, not a recent one.
 	Findings func(afresh bool) finding.List
-	Run      string // of the running server: what its /healthz says
+	Run      string // the id of the running server's run, as its /healthz shows it
 	// Standings knows the status of the bots in granted chats; nil: no server runs.
 	Standings *Standings
 	// Notify tells the operator of faults; nil: nobody is told.

@@ -32,9 +32,9 @@ type Renamed struct {
 	Former   string           `json:"former"` // free from now on, unless it is the id
 }
 
-// Rename gives a gateway another name, for people and for commands. Its id stays, and commands still take it: credentials,
-// links, chats and waiting messages refer to it, and its session notices nothing. Refused with NotFound, Usage, or Exists:
-// another gateway of any tenant has the name, and people type a name without a tenant.
+// Rename gives a gateway another name, for people and for commands. Its id stays, and commands still accept the id:
+// credentials, links, chats and waiting messages refer to it, and the gateway's session notices nothing. Refused with
+// NotFound, Usage, or Exists: another gateway of any tenant has the name, and people type a name without a tenant.
 func (s *people) Rename(ctx context.Context, by audit.Actor, r Rename) (Renamed, error) {
 	if err := checkName("to", "a gateway", r.To); err != nil {
 		return Renamed{}, err

@@ -30,7 +30,7 @@ type Link struct {
 	ExpiresAt time.Time `json:"expiresAt"`
 	// DeepLinks open the bot with the code typed in, if the platform has such links and the bot was reached.
 	DeepLinks map[relay.PlatformID]string `json:"deepLinks"`
-	// Bang are the platforms where "/" does not reach a bot: people write "!link".
+	// Bang (the "!") has the platforms where "/" does not reach a bot: people write "!link" there.
 	Bang []relay.PlatformID `json:"bang,omitempty"`
 }
 
@@ -105,9 +105,9 @@ type Bind struct {
 	Name     string           `json:"name"`
 	Platform relay.PlatformID `json:"platform"`
 	User     relay.UserID     `json:"userId"` // or "@" and their account's name
-	// Forget, of Unbind, takes the person out of the history, too, and need not find them linked.
+	// Forget makes Unbind delete the person from the history, too, even if they are not linked. Only Unbind reads it.
 	Forget bool `json:"forget,omitempty"`
-	// Commands are the only commands that go there, each as "/name"; empty: everything. Only Bind heeds them.
+	// Commands are the only commands that go there, each as "/name"; empty: everything. Only Bind reads them.
 	Commands []string `json:"commands,omitempty"`
 }
 
@@ -171,8 +171,8 @@ func (s *people) Bind(ctx context.Context, by audit.Actor, b Bind) (Binding, err
 	return out, err
 }
 
-// rebind changes b's binding to the instance that find finds. unbound is the refusal if there is no such binding; nil:
-// there need not be one.
+// rebind calls do, which changes b's binding, with the instance that find returns for b's name, and returns the binding.
+// unbound is the refusal if there is no such binding; nil: there need not be one.
 func (s *people) rebind(ctx context.Context, find func(context.Context, string) (store.Instance, error),
 	b Bind, unbound *Error, do func(store.Instance) error,
 ) (Binding, error) {
@@ -261,7 +261,7 @@ type SetPrincipal struct {
 	Allow  []store.Person        `json:"allow,omitempty"` // for allow-list: the whole list
 }
 
-// spell says p in the audit list.
+// spell returns p as the audit list shows it.
 func (p SetPrincipal) spell() string {
 	words := []string{string(p.Policy)}
 	for _, a := range p.Allow {
@@ -275,11 +275,11 @@ type Principal struct {
 	Instance relay.InstanceID      `json:"instanceId"`
 	Policy   relay.PrincipalPolicy `json:"policy"`
 	Allow    []store.Person        `json:"allow"`
-	Warnings []string              `json:"warnings,omitempty"` // people for whom it has no effect yet, in sentences
+	Warnings []string              `json:"warnings,omitempty"` // why the policy has no effect yet for some people, in sentences
 }
 
-// SetPrincipal replaces an instance's principal policy; with neither a policy nor a list it only looks. Refused with
-// NotFound or Usage.
+// SetPrincipal replaces an instance's principal policy, and returns it; with neither a policy nor a list it changes
+// nothing. Refused with NotFound or Usage.
 func (s *people) SetPrincipal(ctx context.Context, by audit.Actor, p SetPrincipal) (Principal, error) {
 	switch p.Policy {
 	case "":
@@ -345,7 +345,7 @@ type SetRelevance struct {
 	Context *relay.ContextPolicy `json:"context,omitempty"`
 }
 
-// spell says what p changes in the audit list.
+// spell returns the changes in p as the audit list shows them.
 func (p SetRelevance) spell() string {
 	out := string(p.Platform)
 	for _, f := range []struct {
@@ -375,7 +375,7 @@ type Relevance struct {
 	OwnerMustAddress bool             `json:"ownerMustAddress"`
 	// Context says which messages bring along the messages before them.
 	Context  relay.ContextPolicy `json:"context"`
-	Warnings []string            `json:"warnings,omitempty"` // why it has no effect yet, in sentences
+	Warnings []string            `json:"warnings,omitempty"` // why the policy has no effect yet, in sentences
 }
 
 // SetRelevance changes the given fields and returns the resulting policy. With no fields it only reads. Refused with
@@ -429,7 +429,7 @@ func shown(i store.Instance, p relay.PlatformID) Relevance {
 	}
 }
 
-// relevance returns the declared policy, or what holds without one: bots off, address required.
+// relevance returns the policy that was set, or the default: bots off, address required.
 func relevance(i store.Instance, p relay.PlatformID) store.Relevance {
 	if r, ok := i.Relevance[p]; ok {
 		return r

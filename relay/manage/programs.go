@@ -27,7 +27,7 @@ type programs struct {
 type CallerFor struct {
 	Caller string   `json:"caller"`
 	Agents []string `json:"agents,omitempty"` // names of gateways
-	People []string `json:"people,omitempty"` // people whom it may write to, as PLATFORM:PERSON
+	People []string `json:"people,omitempty"` // people whom the caller may write to, as PLATFORM:PERSON
 	Sign   bool     `json:"hmac,omitempty"`   // for a new caller: it has to sign what it sends
 }
 
@@ -189,7 +189,8 @@ func (s *programs) linkedPeople(ctx context.Context, names []string) (out []call
 	return out, nil
 }
 
-// change changes a caller by do, lets it reach the agents and the people of f, and returns what the caller is told.
+// change changes a caller by do, lets the caller reach the agents and the people of f, and returns what the caller is
+// told. do gets the present caller, or a new one if there is none (there says which).
 func (s *programs) change(ctx context.Context, by audit.Actor, action string, f CallerFor,
 	do func(m *CallerMade, c *callers.Caller, there bool) error,
 ) (m CallerMade, err error) {
@@ -319,7 +320,7 @@ func (s *programs) show(ctx context.Context, c callers.Caller) (Caller, error) {
 }
 
 // DenyCaller keeps a caller from agents and people; its messages that wait for those agents become dead letters.
-// Refused with NotFound, also if it could not reach one of them, or Usage.
+// Refused with Usage, or with NotFound, also if the caller could not reach one of the agents or people.
 func (s *programs) DenyCaller(ctx context.Context, by audit.Actor, f CallerFor) (Caller, error) {
 	if len(f.Agents) == 0 && len(f.People) == 0 {
 		return Caller{}, unfit("agents", "which agent, or which person? --agent NAME, --person PLATFORM:PERSON")

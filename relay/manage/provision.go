@@ -49,9 +49,9 @@ type Provisioned struct {
 	Secret       string           `json:"secret,omitempty"`
 	DeliveryKey  string           `json:"deliveryKey,omitempty"`
 	Tenant       relay.TenantID   `json:"tenant"`
-	Gateway      relay.GatewayID  `json:"gatewayId"` // another than it asked for, if that one is taken
+	Gateway      relay.GatewayID  `json:"gatewayId"` // not the id that the gateway asked for, if that id is taken
 	Instance     relay.InstanceID `json:"instanceId"`
-	RouteKeys    []string         `json:"routeKeys"` // the keys that it has now
+	RouteKeys    []string         `json:"routeKeys"` // the keys that the gateway asked for and got
 	// Warnings are sentences about claims of the gateway that the connector does not use.
 	Warnings []string `json:"warnings,omitempty"`
 }
@@ -76,7 +76,7 @@ func (s *newcomers) Provision(ctx context.Context, by audit.Actor, p Provision) 
 		return out, nil
 	}
 	newest, err := s.auth.Newest(ctx, gatewayRow(by, "provision", g, "new secret"), g.ID, bootWindow)
-	if errors.Is(err, token.ErrRevoked) || errors.Is(err, store.ErrNotFound) { // meanwhile
+	if errors.Is(err, token.ErrRevoked) || errors.Is(err, store.ErrNotFound) { // it was revoked or deleted meanwhile
 		return Provisioned{}, revoked(string(g.ID))
 	}
 	if err != nil {
@@ -127,9 +127,9 @@ func (s *newcomers) usable(p Provision) (_ Provision, wakeFault string, warnings
 // seatTries bounds the search for a gateway id: variations of a name, and races with other calls.
 const seatTries = 16
 
-// seatFor finds or makes the gateway of p. If its name is taken, it gets another one and no refusal: ids default to
-// host names, which containers share, and nobody must learn whose the name was. All calls of one start get the same
-// name.
+// seatFor finds or makes the gateway of p. If the wanted name is taken, the gateway gets another name and no refusal: ids
+// default to host names, which containers share, and nobody must learn whose the name was. All calls of one start get the
+// same name.
 func (s *newcomers) seatFor(ctx context.Context, by audit.Actor, p Provision) (store.Gateway, error) {
 	variation := 0
 	for range seatTries {
@@ -147,7 +147,8 @@ func (s *newcomers) seatFor(ctx context.Context, by audit.Actor, p Provision) (s
 	return store.Gateway{}, nameTaken()
 }
 
-// seat returns the gateway id, if p may have it.
+// seat returns the gateway called id for p; ok is false if that id belongs to somebody else. If no such gateway exists,
+// or it is p's and revoked, seat makes it, unless its instance belongs to another tenant.
 func (s *newcomers) seat(ctx context.Context, by audit.Actor, p Provision, id relay.GatewayID) (g store.Gateway, ok bool, err error) {
 	g, err = store.Only(s.db.Gateways(ctx, id))
 	switch {
@@ -177,8 +178,8 @@ func (s *newcomers) seat(ctx context.Context, by audit.Actor, p Provision, id re
 	return g, err == nil, err
 }
 
-// admit makes the gateway id and enrolls it with the instance inst. Its secret is not handed out here: Provision asks
-// for the newest one.
+// admit makes the gateway called id, and stores it with the instance inst. The secret that is made with it is not used:
+// Provision asks for the gateway's newest one.
 func (s *newcomers) admit(ctx context.Context, by audit.Actor, p Provision, id relay.GatewayID, inst relay.InstanceID) (store.Gateway, error) {
 	_, g := s.auth.Issue(id)
 	if err := s.noteServing(ctx, inst); err != nil {
@@ -224,8 +225,8 @@ func (s *newcomers) vary(p Provision, n int) relay.GatewayID {
 	return relay.GatewayID(head + tail)
 }
 
-// declare stores the gateway's claims about itself: its wake URL, or only wakeFault if that cannot be used, and its
-// routes.
+// declare stores the gateway's claims about itself: its wake URL, if p has one; wakeFault, which says why a wake URL
+// cannot be used, or is empty; and its routes, if p has some. The routes that were accepted go into out.
 func (s *newcomers) declare(ctx context.Context, by audit.Actor, p Provision, wakeFault string, g store.Gateway, out *Provisioned) error {
 	err := s.db.UpdateInstance(ctx, gatewayRow(by, "provision", g, "wake URL"), g.Instance, func(i *store.Instance) error {
 		if p.WakeURL != nil {

@@ -37,10 +37,11 @@ type Quiet struct {
 	Hours    string           `json:"hours"`          // empty: there are none
 	Zone     string           `json:"zone"`           // empty: the server's
 	Now      time.Time        `json:"now,omitzero"`   // the time there; zero: the server does not know the zone
-	Until    time.Time        `json:"until,omitzero"` // it is quiet, until then
+	Until    time.Time        `json:"until,omitzero"` // when the present quiet hours end; zero: it is not quiet now
 }
 
-// SetQuiet sets or ends an instance's quiet hours; without hours it only looks. Refused with NotFound or Usage.
+// SetQuiet sets or ends an instance's quiet hours, and returns them; with empty Hours it changes nothing. Refused with
+// NotFound or Usage.
 func (s *gateways) SetQuiet(ctx context.Context, by audit.Actor, q SetQuiet) (Quiet, error) {
 	if q.Hours == "" || q.Hours == quietOff {
 		if q.Zone != "" {

@@ -67,7 +67,7 @@ func sortByTime(all []gate.Decision) {
 // stored returns the verdicts of the history for which e asks.
 func (l *lookout) stored(ctx context.Context, e Explain) (out []gate.Decision, err error) {
 	q := dbhistory.Query{Event: e.Event, Last: e.Last}
-	if !e.Since.IsZero() { // the history may have it from a moment before it was remembered
+	if !e.Since.IsZero() { // the history may have a slightly earlier time for a message than the server's memory
 		q.Since = e.Since.Add(-time.Minute)
 	}
 	db := l.history.db

@@ -84,7 +84,7 @@ type IdentityURL struct {
 	Tenant   relay.TenantID   `json:"tenant"`
 }
 
-// EnvLine renders it as a line of a .env file.
+// EnvLine renders u as a line of a .env file.
 func (u IdentityURL) EnvLine() string { return envTokenURL + "=" + quoteEnv(u.URL) }
 
 // Identity makes a new identity URL for an instance; the former one is no longer valid. Refused with NotFound, or with
@@ -101,7 +101,8 @@ func (s *gateways) Identity(ctx context.Context, by audit.Actor, n Named) (Ident
 	return IdentityURL{URL: url, Instance: i.ID, Tenant: i.Tenant}, err
 }
 
-// identityURL makes an identity code and returns the URL that contains it. With a zero expiry it does not expire.
+// identityURL makes an identity code and returns the URL that contains the code. If expires is zero, the code does not
+// expire.
 func (s *gateways) identityURL(ctx context.Context, by audit.Actor, i relay.InstanceID, t relay.TenantID, expires time.Time) (string, error) {
 	code := identity.NewCode()
 	c := store.Code{Kind: store.IdentityCode, Tenant: t, Instance: i, CreatedAt: s.set.Now(), ExpiresAt: expires}

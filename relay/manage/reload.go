@@ -36,12 +36,12 @@ func (s *process) Reload(ctx context.Context, by audit.Actor, _ struct{}) (Reloa
 
 // Health is a short form of the server's state.
 type Health struct {
-	OK    bool   `json:"ok"`    // it takes messages in
-	Ready bool   `json:"ready"` // and every bot's updates flow
+	OK    bool   `json:"ok"`    // the server accepts messages
+	Ready bool   `json:"ready"` // OK, and every bot's updates flow
 	Why   string `json:"why,omitempty"`
 }
 
-// Health asks whether the server does its work. Without a server it does not.
+// Health returns whether the server does its work. If no server runs, OK is false.
 func (s *process) Health(context.Context, struct{}) (Health, error) {
 	if s.live == nil {
 		return Health{Why: "no server is running"}, nil

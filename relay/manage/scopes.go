@@ -36,7 +36,7 @@ type Grant struct {
 	Tenant    relay.TenantID   `json:"tenant"`
 	GrantedAt time.Time        `json:"grantedAt,omitzero"`
 	Gateway   string           `json:"gatewayName,omitempty"` // the name that the instance was given
-	Warnings  []string         `json:"warnings,omitempty"`    // why it has no effect yet, in sentences
+	Warnings  []string         `json:"warnings,omitempty"`    // why the grant has no effect yet, in sentences
 }
 
 // Claim grants a chat or a whole scope that nobody else holds to an instance. A second Claim changes nothing. Refused
@@ -130,7 +130,7 @@ func (s *chats) granted(ctx context.Context, g store.Grant, err error) (Grant, e
 	return s.grant(ctx, g), err
 }
 
-// notYours returns the same refusal for every reason, so that it tells nothing about the chat.
+// notYours returns the same refusal for every reason, so that the gateway learns nothing about the chat.
 func notYours() *Error {
 	return refuse(Forbidden, "a chat can be claimed only if somebody linked to this gateway is a member of it and manages it")
 }
@@ -197,7 +197,7 @@ func (s *chats) Release(ctx context.Context, by audit.Actor, c Scope) (Grant, er
 			return Grant{}, err
 		}
 		same := func(h store.Grant) bool { return h.Platform == c.Platform && h.Chat == c.Chat }
-		if i := slices.IndexFunc(held, same); i >= 0 { // one without a scope comes first
+		if i := slices.IndexFunc(held, same); i >= 0 { // a grant without a scope comes before the others
 			g.Scope = held[i].Scope
 		}
 	}
@@ -257,7 +257,7 @@ type Route struct {
 	Key      string           `json:"key"`
 	Tenant   relay.TenantID   `json:"tenant"`
 	Instance relay.InstanceID `json:"instanceId"`            // which declared it
-	Gateway  string           `json:"gatewayName,omitempty"` // the name that it was given
+	Gateway  string           `json:"gatewayName,omitempty"` // the name that the instance was given
 	At       time.Time        `json:"at,omitzero"`
 }
 

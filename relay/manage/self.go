@@ -29,8 +29,8 @@ type Self struct {
 type BoundUser struct {
 	Platform  relay.PlatformID `json:"platform"`
 	User      relay.UserID     `json:"userId"`
-	DMDefault bool             `json:"dmDefault"`          // of several instances, this one gets the direct messages
-	Commands  []string         `json:"commands,omitempty"` // the only messages of theirs that go to it; empty: all do
+	DMDefault bool             `json:"dmDefault"`          // among several instances of the person, this one gets the direct messages
+	Commands  []string         `json:"commands,omitempty"` // the only messages of the person that go to it; empty: all do
 }
 
 // Manageable refuses with NotFound unless i is an instance of tenant t (empty: any) that a gateway can serve.

@@ -17,7 +17,7 @@ import (
 const (
 	standingFirst  = 50 * time.Second // from the start to the first round about all places: bots connect meanwhile
 	standingAll    = time.Hour        // from one round about all places to the next
-	standingSoon   = 10 * time.Minute // the same, if a network says that anything may have changed
+	standingSoon   = 10 * time.Minute // the same, after a network reported that anything may have changed
 	standingSettle = time.Second      // from a hint to its round: hints come in bursts
 	standingPause  = 5 * time.Second  // between any two rounds, however often somebody changes a bot's rights
 	standingWithin = 5 * time.Second  // how long a question about one place may take
@@ -26,7 +26,7 @@ const (
 )
 
 // Standings knows the status of the bots in the granted chats: whether a bot is in the chat, gets its messages, and may
-// write. When a network reports a change (Changed), it is asked about the chats concerned within seconds. It is asked
+// write. When a network reports a change (Changed), Standings asks it about the chats concerned within seconds. It asks
 // about all chats after the start and once an hour, since some changes are not reported: Telegram says nothing when a
 // group's permissions or a bot's privacy mode change.
 type Standings struct {
@@ -37,7 +37,7 @@ type Standings struct {
 	news   chan struct{} // the known status changed
 
 	mu    sync.Mutex // guards the fields below
-	hints map[relay.Bot][]platforms.RosterChange
+	hints map[relay.Bot][]platforms.RosterChange // reported changes about which no round has asked yet
 	known map[standing][]finding.Finding // the newest answer about each place
 }
 
@@ -63,8 +63,8 @@ func NewStandings(bots func() []platforms.Bot, grants Grants, log *slog.Logger) 
 // News receives a value when the findings have changed.
 func (s *Standings) News() <-chan struct{} { return s.news }
 
-// Changed takes a bot's report about who can see which chats, and notes the parts that concern the bot itself. It does
-// not block, and may be called from any goroutine.
+// Changed keeps, from a bot's report about who can see which chats, the changes that concern the bot itself, for the next
+// round. It does not block, and may be called from any goroutine.
 func (s *Standings) Changed(bot relay.Bot, changes []platforms.RosterChange) {
 	own := slices.DeleteFunc(slices.Clone(changes), func(c platforms.RosterChange) bool { return c.User != "" && string(c.User) != string(bot.ID) })
 	if len(own) == 0 {
@@ -259,7 +259,7 @@ func (s *Standings) forget(places []relay.Place) {
 	maps.DeleteFunc(s.known, func(k standing, _ []finding.Finding) bool { return !granted[k.place] })
 }
 
-// Again makes it ask about all places once more.
+// Again makes Run ask about all places once more.
 func (s *Standings) Again() {
 	for _, b := range s.bots() {
 		s.Changed(b.ID(), []platforms.RosterChange{{}})

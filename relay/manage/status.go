@@ -48,7 +48,7 @@ type BotStatus struct {
 	LastEventAt time.Time        `json:"lastEventAt,omitzero"`
 	Since       time.Time        `json:"since,omitzero"`     // when the state began
 	RetryAt     time.Time        `json:"retryAt,omitzero"`   // when the connection is tried again
-	Hook        *HookStatus      `json:"hook,omitempty"`     // nil: no network calls it over HTTP
+	Hook        *HookStatus      `json:"hook,omitempty"`     // nil: its network does not call it over HTTP
 	Warnings    []string         `json:"warnings,omitempty"` // faults of its network's calls, in sentences
 	Answers     *Waiting         `json:"answers,omitempty"`  // answers that wait until its network takes them; nil: none
 }
@@ -76,7 +76,7 @@ type InstanceStatus struct {
 // Note is a reason why messages for an instance wait although nothing is wrong: somebody wants them to wait.
 type Note struct {
 	Word string `json:"note"` // of a closed set: "quiet"
-	Says string `json:"says"` // behind "it is"
+	Says string `json:"says"` // the reason in words, which continue a sentence that begins with "it is"
 }
 
 // Status returns the state of bots and instances. Instances whose gateways are all revoked appear only while their
@@ -85,7 +85,7 @@ func (s *observer) Status(ctx context.Context, _ struct{}) (Status, error) {
 	return s.status(ctx, false)
 }
 
-// status is Status. afresh demands new findings about the machine.
+// status returns what Status does. afresh demands new findings about the machine.
 func (s *observer) status(ctx context.Context, afresh bool) (Status, error) {
 	out := Status{
 		Version: s.set.Version, Running: s.live != nil,
@@ -189,7 +189,8 @@ func warnings(i store.Instance) []string {
 	return []string{i.WakeFault}
 }
 
-// warnNotFronted is an instance's warning while messages wait that its gateway could not answer.
+// warnNotFronted is the warning of an instance whose gateway does not serve a bot to which linked people can write, so
+// that their messages wait or would wait.
 const warnNotFronted = "not_fronted"
 
 // stuck returns the bots whose events wait because the instance's gateway does not serve those bots.

@@ -84,7 +84,7 @@ func (a *surroundings) unserved(bots ...relay.Bot) Unserved {
 	return Unserved{Bots: bots, Hosted: hosted, Env: envLines(a.env(""), envPlatforms, envBotIDs)}
 }
 
-// say puts a decision of the gate into words, in v.
+// say adds to d its words, which follow from the facts in v.
 func (a *surroundings) say(d *gate.Decision, v Verdict) {
 	if a.set.Words != nil {
 		a.set.Words.Verdict(d, v)

@@ -9,10 +9,11 @@ import (
 
 // WebLink is a link that opens the web pages for the first person who follows it.
 type WebLink struct {
-	URL       string    `json:"url"` // it holds the code
+	URL       string    `json:"url"` // it contains the code
 	Code      string    `json:"code"`
 	ExpiresAt time.Time `json:"expiresAt"`
-	// Fingerprint is the SHA-256 of the pages' certificate, when that is the connector's own: a browser warns of it.
+	// Fingerprint is the SHA-256 of the pages' certificate, if the connector made that certificate itself: browsers warn
+	// about such a one.
 	Fingerprint string `json:"fingerprint,omitempty"`
 }
 

@@ -27,15 +27,15 @@ type Verdict struct {
 	Instance store.Instance   // the decision's instance, if there are words about it; zero: it no longer exists
 	State    State            // of that instance, while the event waits for it
 	Dead     store.DeadReason // why the event was given up for it; empty: it was not
-	Left     bool             // it is not among the dead letters any more
+	Left     bool             // the event was given up, and is not among the dead letters any more
 	Revoked  bool             // no gateway can serve the instance
 	Unserved Unserved         // the bots because of which the event waits
 	Now      time.Time
 	// Undelivered is why the network did not deliver an answer that it had accepted; empty: the decision is about
 	// something else.
 	Undelivered string
-	// Answer is set if the decision is about an answer, and not an event; Ended is why that was not sent. nil: it is
-	// about an event, or the answer was not dropped.
+	// Answer is the answer that the decision is about; nil: it is about an event. Ended says why that answer was not sent;
+	// nil: it was not dropped.
 	Answer *Answer
 	Ended  *outbound.Ended
 }
@@ -55,12 +55,12 @@ type Seen struct {
 	Instances []SeenInstance // of the instances in the status, in its order
 	Gateways  []SeenGateway
 	Served    int                // how many instances a gateway can serve
-	Unreached []relay.InstanceID // of these: those without people and chats
-	// Bound and Granted are networks without a bot here on which a person is linked to an instance, or a chat is
-	// granted to one, with the first such instance.
+	Unreached []relay.InstanceID // of these instances, those without linked people and granted chats
+	// Bound has for each network the first instance to which a person is linked there, and Granted the first one to which
+	// a chat is granted.
 	Bound, Granted map[relay.PlatformID]relay.InstanceID
-	Networks       []relay.PlatformID // those two may be on, in the order of the program
-	Programs       []CallerFor        // programs with the agents they were given that no gateway can serve
+	Networks       []relay.PlatformID // the networks of this program without a bot here, in the program's order
+	Programs       []CallerFor        // programs that were given agents that no gateway can serve, with these agents
 	Late           []Answer           // answers that could not be sent in time, and about which nobody has been told yet
 }
 
@@ -70,8 +70,8 @@ type SeenInstance struct {
 	Lane       store.Lane
 	Dead       map[store.DeadReason]int // its dead letters
 	Waiting    Unserved                 // bots whose messages wait
-	People     Unserved                 // bots on whose networks people are linked to it
-	NotFetched bool                     // it got messages with files, and fetches none
+	People     Unserved                 // further bots that its gateway does not serve, on networks where people are linked to it
+	NotFetched bool                     // its gateways got messages with files, and fetch no file
 }
 
 // SeenGateway holds the facts about a credential, and about the dials in its name.

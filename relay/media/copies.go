@@ -29,8 +29,8 @@ const (
 
 // Copies are copies of files at a place that outlives this machine. Their methods are called from any goroutine.
 type Copies interface {
-	// Put stores the content of r, in place of an earlier copy of the file. After nil the copy is as safe as its
-	// storage.
+	// Put stores the content of r, in place of an earlier copy of the file. When it returns nil, the copy is as durable
+	// as its storage.
 	Put(ctx context.Context, id relay.MediaID, r io.Reader) error
 	// Get returns the copy. It returns fs.ErrNotExist, also from a Read, if the copy is missing or incomplete.
 	Get(ctx context.Context, id relay.MediaID) (io.Reader, error)
@@ -58,8 +58,8 @@ type copies struct {
 	mu        sync.Mutex // guards the fields below
 	due       []toCopy   // in the order they came
 	gone      []relay.MediaID
-	turn      int // copies begun
-	tenants   map[relay.TenantID]int
+	turn      int                             // how many copies have begun
+	tenants   map[relay.TenantID]int          // the turn each had last
 	instances map[fair.Owner]int              // the turn each had last
 	useless   map[relay.MediaID]bool          // copies with wrong content
 	coming    map[relay.MediaID]chan struct{} // files that are being brought back; closed when that has ended
@@ -88,7 +88,7 @@ func (c *copies) add(id relay.MediaID, of []fair.Owner) {
 	c.again(f)
 }
 
-// again queues a file again whose copying failed.
+// again queues a file, perhaps once more after its copying failed.
 func (c *copies) again(f toCopy) {
 	if c.to == nil {
 		return
@@ -186,7 +186,7 @@ func (k *Keeper) compareCopies(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	known := k.room.all() // after it: an upload has its room before its copy
+	known := k.room.all() // after the list of copies: an upload has its room before its copy
 	var lost, orphans []relay.MediaID
 	for _, r := range records {
 		e, ok := known[r.ID]
@@ -314,8 +314,9 @@ func (c *copies) isUseless(id relay.MediaID) bool {
 	return c.useless[id]
 }
 
-// bringBack restores the file of a held record from its copy, and opens it. ErrNoFile: there is no such copy. After any
-// other error it is not known now whether there is one.
+// bringBack restores the file of a held record from its copy, and opens it. One caller restores a file; others that
+// want it wait for that. A copy with wrong content is noted as useless, and what it left on disk is removed. ErrNoFile:
+// there is no such copy. After any other error it is not known now whether there is one.
 func (k *Keeper) bringBack(ctx context.Context, r media.Record) (*os.File, error) {
 	c := &k.copies
 	if c.to == nil {
@@ -356,6 +357,7 @@ func (k *Keeper) bringBack(ctx context.Context, r media.Record) (*os.File, error
 		return nil, cmp.Or(err, ErrNoFile)
 	}
 	var w written
+	// got is the error of the copy, err that of the copy or of the disk.
 	body, got := c.to.Get(ctx, r.ID)
 	err := got
 	if got == nil {

@@ -95,7 +95,8 @@ func shorter(a, b time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// learn looks at a job's record. It reports false when there is nothing to fetch, or that is not known now.
+// learn reads a job's record, and sets the job's owners and size. It returns false if there is nothing to fetch, or
+// nobody knows now whether there is.
 func (k *Keeper) learn(ctx context.Context, j *job) bool {
 	r, ok, err := k.db.Media.Get(ctx, j.id)
 	switch {
@@ -117,7 +118,7 @@ func (k *Keeper) learn(ctx context.Context, j *job) bool {
 	switch {
 	case r.Size > MaxFile: // its platform refuses it in its own words; it needs no room
 		j.size = 1
-	case r.Size <= 0, j.tried > 0: // a network may be wrong about it
+	case r.Size <= 0, j.tried > 0: // the size is not known, or the network may have named a wrong one
 		j.size = MaxFile
 	}
 	return true
@@ -129,7 +130,7 @@ func (k *Keeper) again(j *job, pause time.Duration) {
 	k.jobs.again(j, pause)
 }
 
-// fetch makes one try of a job, and decides what follows.
+// fetch makes one try of a job, and decides what follows: the file is held, it is given up, or there is a further try.
 func (k *Keeper) fetch(ctx context.Context, j *job) {
 	r, ok, err := k.db.Media.Get(ctx, j.id)
 	if err != nil || !ok || r.State != relay.MediaWaiting || len(r.Needed) == 0 {
@@ -177,8 +178,8 @@ var errNoBot = errors.New("its bot is not served here any more, or gives no file
 // errMore: a file has more bytes than its network said, and than were promised room.
 var errMore = errors.New("the file is larger than its network said")
 
-// try fetches a file once, and returns its record as held. If size is less than MaxFile, a file with more bytes than
-// size is errMore.
+// try fetches a file into the folder once, and returns its record as held. It ends after fetchFor, or after silentFor
+// without a byte. If size is less than MaxFile, a file with more bytes than size is errMore.
 func (k *Keeper) try(ctx context.Context, r media.Record, size int64) (media.Record, error) {
 	f := k.hosted.fetcher(r.Bot)
 	if f == nil {

@@ -11,7 +11,7 @@ import (
 type hosted struct {
 	mu      sync.Mutex // guards the fields below
 	bots    []platforms.Bot
-	changes int
+	changes int // how often Host was called
 }
 
 // Host sets the bots whose files are fetched. A fetch that has begun continues.

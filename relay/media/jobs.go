@@ -14,11 +14,11 @@ import (
 type job struct {
 	id      relay.MediaID
 	done    chan struct{} // closed when the file's state is final
-	of      []fair.Owner
-	size    int64 // that it may take; 0: its record was not looked at yet
+	of      []fair.Owner  // of the instances whose entries need the file
+	size    int64         // bytes for which it needs room; 0: its record was not read yet
 	tried   int
 	hosts   int       // hosted.changes at the last try that found no bot
-	after   time.Time // not before
+	after   time.Time // it is not tried before that
 	running bool
 	cramped bool // it waits for room
 }
@@ -49,7 +49,7 @@ func (p poke) wake() {
 	}
 }
 
-// add returns the job of fetching a file.
+// add returns the job that fetches a file, and queues one if there is none.
 func (q *jobs) add(id relay.MediaID) *job {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -7,12 +7,14 @@
 //     without such a record, which the next start removes.
 //  2. A file that an entry still needs is never evicted: a new file waits. Files that no entry needs give way by shares
 //     (giveWay): those of tenants first, then those of their instances.
-//  3. No name from outside becomes a path: a file is called as its id, which is drawn here and found in the database.
+//  3. No name from outside becomes a path: a file's name is its id, which was drawn at random here, and is looked up in
+//     the database.
 //  4. A file that is named or handed out has the bytes that were written. A file from an earlier run is compared with
 //     its checksum before it is first used (not at the start, which would read them all); if it differs, it is fetched
 //     again, or counts as gone.
-//  5. Idle, nothing is written.
-//  6. If copies are kept elsewhere (Copies), an upload's is whole before its record is there, and a copy goes after its record.
+//  5. While no file comes or goes, nothing is written.
+//  6. If copies are kept elsewhere (Copies), the copy of an upload is complete before its record is stored, and a copy
+//     is dropped after its record.
 //
 // Decided: A file's state is only in the database; the memory holds only who waits and how much is held. So code that
 // releases a file, or wants it again (an acknowledgement, a replay), need not tell the Keeper: it looks every minute,
@@ -43,7 +45,7 @@ const (
 	minFree   = 64 << 20 // bytes: with less free on the disk nothing is fetched
 	atOnce    = 8        // fetches
 	ofOne     = 3        // fetches of one instance
-	tries     = 3
+	tries     = 3        // of one file, until it is given up or not copied
 	bufferLen = 64 << 10
 	lookEvery = time.Minute
 	// roomEvery is the pause before room is looked for again.
@@ -93,7 +95,7 @@ type Keeper struct {
 
 	mu     sync.Mutex               // guards the fields below
 	used   map[relay.MediaID]bool   // uploads that were sent
-	served map[relay.InstanceID]int // Media.Taken when the instance last fetched a file
+	served map[relay.InstanceID]int // one more than Media.Taken was when the instance last fetched a file
 	failed int                      // files given up since the start
 }
 

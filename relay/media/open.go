@@ -47,7 +47,7 @@ func (k *Keeper) Open(ctx context.Context, i relay.InstanceID, id relay.MediaID)
 	return relay.File{FileFacts: r.Facts, Content: content, Name: nameOf(r)}, func() { _ = content.Close() }, nil
 }
 
-// nameOf returns a file's name for others. The bytes do not tell that it is a voice note.
+// nameOf returns a file's name for others. Whether it is a voice note is not in its bytes, so the record decides that.
 func nameOf(r media.Record) string {
 	facts := r.Facts
 	if r.Kind == relay.TypeVoice && facts.Kind == relay.TypeAudio {

@@ -62,7 +62,7 @@ func (k *Keeper) Put(ctx context.Context, i relay.InstanceID, name string, decla
 	return id, size, nil
 }
 
-// put stores the file of Put, for which there is room already.
+// put writes the file of Put, for which there is room already, copies it, and stores its record.
 func (k *Keeper) put(ctx context.Context, i relay.InstanceID, id relay.MediaID, name string, body io.Reader) (size int64, err error) {
 	w, err := k.folder.write(id, body)
 	if isFull(err) {

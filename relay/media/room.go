@@ -27,9 +27,9 @@ type room struct {
 // kept is one file, as far as it is known without its record.
 type kept struct {
 	size    int64
-	of      []fair.Owner
-	written bool // its record says that it is held
-	away    bool // it is to be brought back from its copy
+	of      []fair.Owner // who may read it
+	written bool         // its record says that it is held
+	away    bool         // it is to be brought back from its copy
 }
 
 // put notes a file, in place of an earlier note.
@@ -128,7 +128,7 @@ func (k *Keeper) take(ctx context.Context, id relay.MediaID, c claim, records fu
 	if err != nil {
 		return false
 	}
-	gone, ok := k.room.swap(id, c, nil, live, free) // if there is room though all is needed, no record is read
+	gone, ok := k.room.swap(id, c, nil, live, free) // first as if every file were needed, without reading records
 	if !ok {
 		known, err := records()
 		if err != nil {

@@ -23,6 +23,7 @@ func (k *Keeper) Settle(ctx context.Context, as []relay.Attachment) []relay.Held
 	return out
 }
 
+// settled is Settle for one attachment. It waits until the context wait ends, at the latest.
 func (k *Keeper) settled(ctx, wait context.Context, a relay.Attachment) relay.Held {
 	for {
 		r, ok, err := k.db.Media.Get(ctx, a.ID)
@@ -30,7 +31,7 @@ func (k *Keeper) settled(ctx, wait context.Context, a relay.Attachment) relay.He
 		case a.ID == "" || err != nil || !ok:
 			return relay.Held{Attachment: a, State: relay.MediaGone}
 		case r.State == relay.MediaHeld && k.isLost(ctx, r):
-			continue // its record says so now
+			continue // the record was changed for that, and is read again
 		case r.State != relay.MediaWaiting:
 			return held(a, r)
 		}

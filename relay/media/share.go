@@ -14,9 +14,9 @@ type share struct {
 	size  int64
 	of    []fair.Owner // who may read it; nobody: it is the first to be dropped
 	needs []fair.Owner // owners whose entries need it, or for whom it is being written: while there are any it stays
-	// unsent: an upload that no action has named yet. It goes after those that nobody waits for.
+	// unsent: an upload that no action has named yet. It gives way after the files that nobody waits for.
 	unsent bool
-	freed  int64 // since when nobody needs it; the oldest goes first
+	freed  int64 // since when nobody needs it, in nanoseconds since 1970; the oldest gives way first
 }
 
 // claim is a file that wants room.
@@ -123,8 +123,8 @@ func sooner(a, b share) int {
 	return cmp.Or(cmp.Compare(unsent(a), unsent(b)), cmp.Compare(a.freed, b.freed), cmp.Compare(a.id, b.id))
 }
 
-// first returns the stack from which a file goes next for the claim, which all includes; nil: no file may go. A file
-// with several owners counts as that of the owner who has the least: it must not go because of a neighbour.
+// first returns the stack from which a file gives way next to the claim, whose size all includes; nil: no file may. A
+// file with several owners counts as that of the owner who has the least: it must not go because of a neighbour.
 func first(stacks map[string]*stack, c claim, all *fair.Tally) (best *stack) {
 	owner := func(p *stack) fair.Owner { return slices.MinFunc(p.of, all.Compare) }
 	for _, p := range stacks {

@@ -10,9 +10,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/media"
 )
 
-// start makes the folder and brings it and the records into agreement. It deletes files without a record that says held. If a
-// held file is missing, its record waits to be fetched again, or is deleted (fetchAgain); where copies are kept
-// elsewhere, compareCopies looks for one first.
+// start makes the folder and brings it and the records into agreement. It deletes files without a record that says
+// held. If a held file is missing, its record waits to be fetched again, or is deleted (fetchAgain); where copies are
+// kept elsewhere, compareCopies looks for a copy first.
 func (k *Keeper) start(ctx context.Context) error {
 	if err := os.MkdirAll(k.folder.dir, 0o700); err != nil {
 		return bare(err)
@@ -40,7 +40,7 @@ func (k *Keeper) start(ctx context.Context) error {
 		if !ok || size != r.Facts.Size {
 			if k.copies.to == nil {
 				lost = append(lost, r.ID)
-			} else { // compareCopies looks for one
+			} else { // compareCopies looks for a copy
 				k.room.put(r.ID, kept{size: r.Facts.Size, of: k.owners.all(ctx, r.For), written: true, away: true})
 			}
 			continue

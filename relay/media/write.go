@@ -142,7 +142,7 @@ func Free(dir string) (int64, error) {
 	return int64(st.Bavail) * int64(st.Bsize), nil //nolint:unconvert // their types differ between systems
 }
 
-// isFull reports whether the disk failed, and not the file's source.
+// isFull reports whether err says that the disk is full, or that our share of it is.
 func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

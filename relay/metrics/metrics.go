@@ -9,7 +9,7 @@
 //     is left out, and hermes_connector_store_readable is 0.
 //  2. Labels hold ids of bots, instances and tenants, and words from closed sets: no user, no
 //     chat, no text, no URL, no credential.
-//  3. Names and labels are stable: dashboards and alerts rest on them.
+//  3. Names and labels are stable: dashboards and alerts depend on them.
 package metrics
 
 import (
@@ -44,7 +44,7 @@ type Service interface {
 	Status(ctx context.Context, _ struct{}) (manage.Status, error)
 }
 
-// Store says how the database does. *store.DB implements it.
+// Store returns figures about the database. *store.DB implements it.
 type Store interface{ Stats() store.Stats }
 
 // Metrics answers scrapes. It is an http.Handler.
@@ -67,7 +67,7 @@ func New(live Live, service Service, db Store, log *slog.Logger) *Metrics {
 	}
 }
 
-// Door returns the door at l, which it closes, for scrapers.
+// Door returns the door through which scrapers come. It accepts connections at l, and closes l in the end.
 func Door(l net.Listener, log *slog.Logger) door.Door {
 	return door.Own(limits.NewListener(l, nil, func() {}), &http.Server{ // it shares the server's file descriptors
 		ReadTimeout:    10 * time.Second,

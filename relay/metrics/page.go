@@ -48,7 +48,7 @@ func (p page) add(f family, value float64, labels ...string) {
 	var b strings.Builder
 	b.WriteString(f.name)
 	for n, name := range f.labels {
-		b.WriteByte("{,"[min(n, 1)])
+		b.WriteByte("{,"[min(n, 1)]) // "{" before the first label, "," before each further one
 		b.WriteString(name + `="` + labelEscapes.Replace(labels[n]) + `"`)
 	}
 	if len(f.labels) > 0 {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The metrics of the runtime and the process have the names every Go program's have, so that
-// dashboards for those work.
+// The metrics of the runtime and the process have the names that they have in every Go program, so that dashboards made
+// for Go programs work.
 var goRuntimes = []struct {
 	family family
 	source string

@@ -17,10 +17,10 @@ var weighty = []string{
 	finding.DiskLow.Code, finding.InodesOut.Code, finding.CertificateEnds.Code, finding.NoSnapshot.Code, finding.SnapshotFailed.Code,
 }
 
-// keyOf returns the key of a finding. All faults have weight.
+// keyOf returns the key of a finding. All faults are important, and the findings in weighty.
 func keyOf(f finding.Finding) key {
 	switch {
-	case f.Code == finding.GatewaySilent.Code: // the same a day later
+	case f.Code == finding.GatewaySilent.Code: // what GatewayAway becomes after a day, so the same finding
 		return key{finding.GatewayAway.Code, f.About}
 	case f.Severity == finding.Fault, slices.Contains(weighty, f.Code):
 		return key{f.Code, f.About}
@@ -28,8 +28,8 @@ func keyOf(f finding.Finding) key {
 	return key{}
 }
 
-// patient returns how long a finding must last before it is reported. Some findings are made only after that time
-// anyway.
+// patient returns how long a finding must last before it is reported: not at all for those that are made only after
+// their cause has lasted.
 func patient(k key) time.Duration {
 	if k.code == finding.BotUnreached.Code || k.code == finding.GatewayAway.Code {
 		return 0
@@ -45,7 +45,7 @@ type seen struct {
 	gone  map[key]time.Time       // of reported findings that are over: the first look without them
 }
 
-// take takes in the findings of one look.
+// take replaces the present findings by those of a new look. told are the reported findings that were not over before.
 func (s *seen) take(found finding.List, told []store.ToldFinding, now time.Time) {
 	since, gone := s.since, s.gone
 	*s = seen{s.began, make(map[key]time.Time), make(map[key]finding.Finding), make(map[key]time.Time)}
@@ -95,7 +95,8 @@ func (s *seen) standing(now time.Time) (out news) {
 	return out
 }
 
-// news returns what is to be reported and was not yet.
+// news returns the present findings that are to be reported and were not yet, and the reported ones that are over. Once
+// one finding has lasted long enough, those that began up to `together` later are reported with it.
 func (s *seen) news(told []store.ToldFinding, now time.Time) (out news) {
 	known := make(map[key]bool)
 	for _, t := range told {

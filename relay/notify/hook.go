@@ -39,8 +39,8 @@ type Hook struct {
 // monitor is a Hook that gets the whole state at every look.
 type monitor struct{ *Hook }
 
-// NewHook makes a target of an address, which is called through client: that bounds the time, and follows no redirects.
-// token, if there is one, is sent as a bearer.
+// NewHook makes a target of an address, which is called through client. The client must bound the time and follow no
+// redirects. token, if there is one, is sent as a bearer token.
 func NewHook(address string, token relay.Secret, f Format, client *http.Client) (Target, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -53,11 +53,11 @@ func NewHook(address string, token relay.Secret, f Format, client *http.Client) 
 	return h, nil
 }
 
-var errNoURL = errors.New("not a URL") // the parser's own words quote it
+var errNoURL = errors.New("not a URL") // the parser's own error would quote the address
 
 func (h *Hook) String() string { return h.url.Host }
 
-// Ways implements Target: there is one.
+// Ways implements Target: the hook itself is the only way.
 func (h *Hook) Ways() []Way { return []Way{h} }
 
 // Carries implements Way: it carries everything, because no bot takes part.
@@ -102,7 +102,8 @@ func (h *Hook) call(ctx context.Context, method string, u *url.URL, header http.
 	return fmt.Errorf("answered with status %d", res.StatusCode)
 }
 
-// Check implements Target: it asks the host, and not the address, because every call of that may be a message.
+// Check implements Target: it requests the root of the host, and not the address, because every call of the address may
+// be a message.
 func (h *Hook) Check(ctx context.Context, asks bool) error {
 	if !asks {
 		return nil

@@ -4,9 +4,9 @@
 // Invariants:
 //
 //  1. A fault is reported once, and so is its end, also over restarts.
-//  2. At most ten messages are sent in 24 hours. The tenth says that more are held back; they are sent later if they
-//     still hold then.
-//  3. Nothing about a bot goes through that bot, and nothing about the way of messages is told at all.
+//  2. At most ten messages are sent in 24 hours. The tenth says that more are held back; these are sent later, if their
+//     findings are still present then.
+//  3. Nothing about a bot goes through that bot, and a fault of a target itself (finding.NotifyFailing) is not reported.
 //  4. A message holds codes, ids, names of bots and gateways, and the words of findings: nothing that people wrote.
 //  5. A report is stored after its message was sent, and at no other time. A crash between the two sends it twice.
 package notify
@@ -34,7 +34,7 @@ const (
 
 // Target is a receiver of messages.
 type Target interface {
-	// String names it, without a secret.
+	// String returns the target's name, without a secret.
 	String() string
 	// Ways returns the ways that lead there now.
 	Ways() []Way
@@ -76,10 +76,10 @@ type Options struct {
 // Notifier tells the operator. Its methods may be called from any goroutine.
 type Notifier struct {
 	opts  Options
-	seen  seen       // Run's
-	told  store.Told // Run's
-	due   time.Time  // Run's: when to try again after no way accepted a message
-	pause time.Duration
+	seen  seen          // for Run only
+	told  store.Told    // for Run only
+	due   time.Time     // for Run only: when to try again after no way accepted a message
+	pause time.Duration // for Run only: from the last failure to due
 
 	mu   sync.Mutex        // guards the fields below
 	last map[string]string // by target: why the newest message was not sent; empty: it was
@@ -112,7 +112,7 @@ func (n *Notifier) Run(ctx context.Context) error {
 	}
 }
 
-// look sends the reports that are due now.
+// look sends the reports that are due now. After a failure it waits before it sends again, twice as long each time.
 func (n *Notifier) look(ctx context.Context, found finding.List, now time.Time) {
 	n.seen.take(found, n.told.Standing, now)
 	for _, t := range n.opts.Targets {
@@ -142,7 +142,7 @@ func (n *Notifier) tell(ctx context.Context, t Target, rest news, now time.Time)
 	for _, w := range t.Ways() {
 		mine, others := rest.through(w)
 		room := n.room(now)
-		if mine.none() || room == 0 { // held back until there is room, and sent then if it still holds
+		if mine.none() || room == 0 { // without room, a finding is reported later, if it is still present then
 			continue
 		}
 		if err = w.Send(ctx, mine.message(room == 1)); err != nil {

@@ -1,10 +1,10 @@
-// Package ops is the table of all operations of the connector. Each has one row: its name, its arguments and its result
-// as types, who may ask for it and how, and the method of package manage that carries it out. The command line, the
-// admin socket, the HTTP API and the man pages are made from it.
+// Package ops is the table of all operations of the connector. Each operation has one row: its name, its arguments and its
+// result as types, who may ask for it and how, and the method of package manage that carries it out. The command line,
+// the admin socket, the HTTP API and the man pages are made from this table.
 //
 // Two columns say who may ask. An operation with a command is for the operator: everybody who can open the admin
-// socket, or the database. One with a route is for a gateway, or for a program that manages it, about its own instance
-// only; relay/api proves which instance that is. The front end has the words: the table has none.
+// socket, or the database. An operation with a route is for a gateway, or for a program that manages gateways, about its
+// own instance only; relay/api proves which instance that is. The front end has the words: the table has none.
 //
 // Invariants:
 //
@@ -117,6 +117,7 @@ func look[A, R any](name, command, route string, do func(*manage.Service, contex
 		})
 }
 
+// enter adds an operation to the table.
 func enter[A, R any](r *Row, do func(*manage.Service, context.Context, audit.Actor, A) (R, error)) Op[A, R] {
 	r.Carry = func(ctx context.Context, svc *manage.Service, by audit.Actor, raw []byte) (any, error) {
 		var args A

@@ -15,12 +15,12 @@ import (
 // allowedFor is how long a verdict of the gate holds for an action: after a longer wait the gate is asked once more.
 const allowedFor = time.Second
 
-// action is one request of a gateway on its way; see session.Action.
+// action is one request of a gateway that is being carried out; it implements session.Action.
 type action struct {
 	// Set once, by Caller.Action.
 	who     *Caller
 	request relay.Request
-	line    relay.Chat
+	line    relay.Chat // the chat in whose order the session carries the request out
 	came    time.Time
 
 	// Set by Allow.
@@ -78,7 +78,8 @@ func (a *action) place() relay.Chat {
 	return relay.Chat{Bot: a.target.bot.ID(), ID: a.target.action.Target()}
 }
 
-// Do implements session.Action.
+// Do implements session.Action: it finds the file to send, waits behind the chat's waiting answers and for its limiter,
+// lets the session pick the newest request, carries that out, and stores a final answer that was not sent.
 func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error) {
 	who := a.who
 	trying, cancel := sooner(ctx)
@@ -123,7 +124,7 @@ func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error
 	return res, nil
 }
 
-// sooner ends so long before ctx that a final answer can still be stored.
+// sooner returns a context that ends keepWithin before ctx, so that a final answer can still be stored.
 func sooner(ctx context.Context) (context.Context, context.CancelFunc) {
 	end, ok := ctx.Deadline()
 	if !ok {
@@ -132,8 +133,8 @@ func sooner(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, end.Add(-keepWithin))
 }
 
-// wait waits until the action may leave: behind the answers that wait in its chat, and within the chat's rate limit. A final
-// answer does not wait behind others: it joins them.
+// wait waits until the action may leave: behind the answers that wait in its chat, and within the chat's rate limit. A
+// final answer does not wait behind others: it joins them.
 func (a *action) wait(ctx context.Context) error {
 	q := a.who.out.Queue
 	switch {
@@ -173,7 +174,8 @@ func waits(a relay.Action) bool {
 	return true
 }
 
-// do carries out r: the action's own request, or a newer one that took its place.
+// do carries out r: the action's own request, or a newer one that replaced it. If the gate's verdict is older than
+// allowedFor, the gate is asked once more.
 func (a *action) do(ctx context.Context, r relay.Request) (_ relay.Result, err error) {
 	if a.waits {
 		return a.who.change(ctx, r)
@@ -185,7 +187,7 @@ func (a *action) do(ctx context.Context, r relay.Request) (_ relay.Result, err e
 	switch act := r.Action.(type) {
 	case relay.FollowUp:
 		return a.who.followUp(ctx, act)
-	case relay.Edit, relay.Typing, relay.Draft: // it may be a newer one, about the same
+	case relay.Edit, relay.Typing, relay.Draft: // r may be newer than the request that Allow judged, with another text
 		t.action = act.Aimed(t.action.Target())
 	}
 	if a.who.attachment.Revoked() || time.Since(a.at) > allowedFor {

@@ -118,7 +118,7 @@ func (cs *Capabilities) reply(ctx context.Context, i relay.InstanceID, chat rela
 }
 
 // bound returns the newest capability of that kind bound to the tenant's and instance's session. It reads the same
-// records for every session and kind.
+// records for every session and kind, so that the time it takes tells nothing about them.
 func (cs *Capabilities) bound(ctx context.Context, t relay.TenantID, i relay.InstanceID, s relay.SessionKey, kind string) (c capability.Record, ok bool) {
 	all, err := cs.Held(ctx, i)
 	if err != nil {
@@ -138,7 +138,7 @@ type right int
 const (
 	unsure right = iota // not known: after a restart, or after an answer that may or may not have been sent
 	free                // nobody took it
-	taken               // somebody did: their answer stands there, or is on its way
+	taken               // somebody took it: their answer is in the placeholder's place, or is being sent
 	gone                // there is none: the network no longer accepts the capability
 )
 
@@ -146,7 +146,7 @@ const (
 // the first one in the placeholder's place. The right to be the first is taken once, and given back only if certainly
 // nothing was sent: no other answer may replace one that may stand there.
 type answering struct {
-	underWay chan struct{} // capacity 1: full while one is given
+	underWay chan struct{} // capacity 1: full while an answer is being given
 	until    time.Time     // the capability's end
 
 	mu    sync.Mutex // guards the field below
@@ -160,7 +160,8 @@ func (a *answering) now() right {
 	return a.state
 }
 
-// take takes the right, if it is free, and returns its former state.
+// take marks the right as taken, unless it is gone, and returns its former state: if that was unsure, the caller has to
+// find out whether somebody else has the right.
 func (a *answering) take() (before right) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -181,7 +182,7 @@ func (a *answering) becomes(r right) {
 type answerings struct {
 	mu    sync.Mutex            // guards the fields below
 	by    map[string]*answering // by the key of the capability
-	clear int                   // how many there may be before those of expired capabilities go
+	clear int                   // expired ones are removed when there are so many, and at least answeringsKept
 }
 
 // answeringsKept is how many answerings there may be before expired ones are removed.

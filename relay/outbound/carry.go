@@ -16,7 +16,9 @@ import (
 // errNotOurs: another node may act for these bots by now.
 var errNotOurs = relay.Later("another node of the connector has taken over", nil)
 
-// carryOut carries out an allowed action.
+// carryOut carries out an allowed action: through a capability of its chat if the instance has one, otherwise by an
+// ordinary call of the platform. It stores what the instance owns because of that, and that the chat has got another
+// id.
 func (who *Caller) carryOut(ctx context.Context, t target) (relay.Result, error) {
 	if !who.out.leads() {
 		return relay.Result{}, errNotOurs

@@ -25,7 +25,8 @@ func named(a relay.Action) relay.MessageID {
 	return ""
 }
 
-// namesWaiting reports whether a changes a waiting answer. It returns an error if nobody knows the answer.
+// namesWaiting reports whether a changes a waiting answer. It returns an error if the answer is no longer known, or was
+// too late to be sent.
 func (who *Caller) namesWaiting(ctx context.Context, a relay.Action) (bool, error) {
 	m := named(a)
 	if !outbox.IsID(m) {
@@ -61,8 +62,8 @@ func (who *Caller) real(ctx context.Context, a relay.Action) (relay.Action, erro
 	return out, failed
 }
 
-// referring returns a with other messages in place of those that it answers or changes: of returns the replacement for
-// each.
+// referring returns a with other messages in place of those that it answers or changes: the function of returns the
+// replacement for each.
 func referring(a relay.Action, of func(relay.MessageID) relay.MessageID) relay.Action {
 	meta := func(m relay.Metadata) relay.Metadata {
 		m.ReplyToMessageID, m.TelegramReplyTo = of(m.ReplyToMessageID), of(m.TelegramReplyTo)
@@ -98,6 +99,7 @@ func (who *Caller) change(ctx context.Context, r relay.Request) (relay.Result, e
 	m := named(r.Action)
 	rec, ok, err := who.out.db.Outbox.Find(ctx, who.instance, m)
 	if ok && rec.State() == outbox.Waiting && err == nil {
+		// rests: none of the chat's answers is being sent until release is called.
 		release, rests := who.out.Queue.seize(ctx, rec.Line())
 		if !rests {
 			return relay.Result{}, errBehind
@@ -125,7 +127,8 @@ func (who *Caller) change(ctx context.Context, r relay.Request) (relay.Result, e
 	return who.carryOut(ctx, t)
 }
 
-// changeWaiting applies a to a waiting answer, which nobody sends meanwhile.
+// changeWaiting applies a to a waiting answer, which nobody sends meanwhile: a delete withdraws it, an edit changes its
+// text.
 func (who *Caller) changeWaiting(ctx context.Context, r outbox.Record, a relay.Action) error {
 	switch a := a.(type) {
 	case relay.Delete:

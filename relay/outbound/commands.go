@@ -20,12 +20,13 @@ type Commands struct {
 // commands of a gateway that is away. The newest gateways declare theirs for Discord alone; bots of other networks that
 // need commands learn them from there.
 func (cs *Commands) Learn(ctx context.Context, i relay.InstanceID, on relay.PlatformID, manifest []json.RawMessage) error {
+	// here reports whether p shows or needs the commands that the manifest declares.
 	here := func(p platforms.Bot) bool {
 		_, knows := p.(platforms.CommandKnower)
 		return p.ID().Platform == on || knows && on == declaredFor
 	}
 	if len(manifest) == 0 || !slices.ContainsFunc(cs.bots.Bots(), here) {
-		return nil // a gateway could make up networks without end
+		return nil // without a bot to show them nothing is stored: a gateway could make up any number of networks
 	}
 	if err := cs.db.Commands.Set(ctx, i, on, manifest); err != nil {
 		return err

@@ -65,8 +65,8 @@ func (q *Queue) prune(ctx context.Context) {
 	}
 }
 
-// begin calls start for every answer that may be sent now. again is when to call begin next; zero: not before somebody
-// pokes.
+// begin calls start for every answer that may be sent now. again is when to call begin next; zero: not before q.poke is
+// signalled.
 func (q *Queue) begin(now time.Time, start func(job)) (again time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

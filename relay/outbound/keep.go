@@ -25,8 +25,8 @@ const behindFor = 20 * time.Second
 // chat's answers were being sent.
 var errBehind = relay.Later("not sent in time", nil)
 
-// answers reports whether a is the final answer of a turn: gateways send that with a sound. If a gateway never does so,
-// every message counts except those that report progress.
+// answers reports whether a is the final answer of a turn: gateways send it with a sound (Notify). From a gateway that
+// has never done so (marksLast is false), every message counts except those that report progress.
 func answers(a relay.Action, marksLast bool) bool {
 	switch a.(type) {
 	case relay.Send, relay.SendMedia:
@@ -91,7 +91,7 @@ func (a *action) keep(ctx context.Context, r relay.Request, failed error) (relay
 		return relay.Result{}, failed
 	}
 	at := a.place()
-	if who.out.bots.Bot(at.Bot) == nil { // nobody can say which is meant
+	if who.out.bots.Bot(at.Bot) == nil { // nobody can say which bot is meant
 		return relay.Result{}, failed
 	}
 	rec := outbox.Record{

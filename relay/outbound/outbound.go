@@ -4,14 +4,14 @@
 // Invariants:
 //
 //  1. The identity of a gateway comes from the credential with which its session was opened, never from a frame.
-//  2. An action reaches a platform only after gate.MayAct said yes for that instance and chat. One that waited is judged
-//     again when it is sent.
+//  2. An action reaches a platform only after gate.MayAct said yes for that instance and chat. One that waited is
+//     judged again when it is sent.
 //  3. If a gateway was told that its final answer is on disk, the answer is sent once; or, after a crash in the middle
 //     of a call, once more with words that say so; or somebody is told why it was not sent.
 //
-// Decided: No wrapper stands around a platform. The right to replace a placeholder is taken once, and given back only
-// if certainly nothing was sent; if nobody knows, after a restart or an unclear answer, the network is asked. A stop
-// leaves placeholders: the next process answers through them.
+// Decided: Platforms are called directly, without a wrapper around them. The right to replace a placeholder is taken
+// once, and given back only if certainly nothing was sent; if nobody knows, after a restart or an unclear answer, the
+// network is asked. A stop leaves placeholders: the next process answers through them.
 package outbound
 
 import (

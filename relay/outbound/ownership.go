@@ -13,8 +13,8 @@ import (
 )
 
 // mayTouch reports whether the instance, which may act on a's chat by f, may do a to the message, the reaction or the
-// thread that a names: it may change its own ones. left: the gateway used a former id of the chat, so that only messages
-// that the store knows as its own count.
+// thread that a names: it may change its own ones. left: the gateway used a former id of the chat, so that only
+// messages that the store knows as its own count.
 func (who *Caller) mayTouch(ctx context.Context, p platforms.Bot, f gate.ActFacts, a relay.Action, left bool) (bool, error) {
 	switch a := a.(type) {
 	case relay.Edit:
@@ -28,7 +28,7 @@ func (who *Caller) mayTouch(ctx context.Context, p platforms.Bot, f gate.ActFact
 		return gate.MayDelete(m), err
 	case relay.React:
 		if left {
-			return true, nil // unquoted refuses it
+			return true, nil // allowed refuses the reaction later, with unquoted
 		}
 		m, err := who.reactionFacts(ctx, p, a)
 		return gate.MayReact(m), err
@@ -39,7 +39,7 @@ func (who *Caller) mayTouch(ctx context.Context, p platforms.Bot, f gate.ActFact
 }
 
 // author reports whether the bot or a person wrote the message that a names, as far as that can be known: people wrote
-// the received ones, and some networks tell.
+// the messages that were received here, and some networks answer the question.
 func (who *Caller) author(ctx context.Context, p platforms.Bot, a relay.Delete) (bot, person bool, err error) {
 	if person, err = who.out.db.Seen.Has(ctx, p.ID(), platforms.MessageEvent(p, a.Chat, a.Message)); person || err != nil {
 		return false, person, err
@@ -108,7 +108,7 @@ func (who *Caller) noteDone(ctx context.Context, p platforms.Bot, a relay.Action
 	where := relay.Chat{Bot: p.ID(), ID: chat}
 	switch a := a.(type) {
 	case relay.Send, relay.FollowUp, relay.Edit, relay.SendMedia, relay.Prompt:
-		if failed != nil { // of a text in parts some may stand
+		if failed != nil { // some parts of a long text may have been sent
 			who.out.db.Authors.Note(who.instance, where, relay.Explain(failed).MessageIDs...)
 			return
 		}
@@ -128,6 +128,7 @@ func threadsAreChats(p platforms.Bot) bool {
 	return ok
 }
 
+// topicChat returns the name under which a topic of a chat is stored as a conversation.
 func topicChat(p platforms.Bot, chat relay.ChatID, topic relay.ThreadID) relay.Chat {
 	return relay.Chat{Bot: p.ID(), ID: chat + "/" + relay.ChatID(topic)}
 }
@@ -135,7 +136,7 @@ func topicChat(p platforms.Bot, chat relay.ChatID, topic relay.ThreadID) relay.C
 // madeTopic reports whether some instance made the topic that a names.
 func (who *Caller) madeTopic(ctx context.Context, p platforms.Bot, a relay.ThreadRename) (bool, error) {
 	if threadsAreChats(p) {
-		return false, nil // the network knows it
+		return false, nil // the network itself knows who made a thread
 	}
 	all, err := who.out.db.Conversations(ctx, store.ConversationFilter{Chat: topicChat(p, a.Chat, a.Thread)})
 	return slices.ContainsFunc(all, func(c store.Conversation) bool { return c.Made }), err

@@ -42,8 +42,8 @@ type Queue struct {
 	away  map[relay.Bot]*absence // bots that could not be reached
 	going fair.Tally             // of answers that are being sent
 	moved chan struct{}          // closed and replaced when a line changed
-	stale bool                   // some may have been dropped from the disk
-	ended []Ended
+	stale bool                   // some waiting answers may have been dropped from the disk
+	ended []Ended                // the last answers that were not sent, the oldest first
 }
 
 // line holds the waiting answers of one chat, the oldest first. It exists only while there are some.
@@ -52,7 +52,7 @@ type line struct {
 	going   bool      // its first answer is being sent
 	away    bool      // its first answer was tried, and the bot could not be reached
 	next    time.Time // its first answer is not tried before that
-	why     string    // as it was tried last
+	why     string    // why its first answer was not sent when it was tried last
 }
 
 // waiter is what the queue remembers of an answer: the rest is in its record.
@@ -67,8 +67,8 @@ type waiter struct {
 type absence struct {
 	next   time.Time // it is not tried before that
 	pause  time.Duration
-	trying bool // an answer is on its way that tells whether it is back
-	down   bool // its state was not connected when it was looked at last
+	trying bool // an answer is being sent that shows whether the bot is back
+	down   bool // the bot was not connected when lookLocked last checked its status
 }
 
 // Ended is an answer that was not sent, and why.
@@ -127,7 +127,7 @@ func (q *Queue) push(r outbox.Record) {
 	q.movedLocked()
 }
 
-// movedLocked makes everybody look again. q.mu must be held.
+// movedLocked makes Run, and everybody who waits in until, check the lines again. q.mu must be held.
 func (q *Queue) movedLocked() {
 	close(q.moved)
 	q.moved = make(chan struct{})
@@ -181,7 +181,8 @@ func (q *Queue) until(ctx context.Context, ok func() bool) bool {
 	}
 }
 
-// passes waits, until then at the latest, for the chat to have no waiting answer; false: it still had one.
+// passes waits for the chat to have no waiting answer, at the latest until the time named then; false: the chat still
+// had one.
 func (q *Queue) passes(ctx context.Context, c relay.Chat, then time.Time) bool {
 	patience := platforms.Patience(ctx)
 	ctx, cancel := context.WithDeadline(ctx, then)
@@ -218,7 +219,7 @@ func (q *Queue) seize(ctx context.Context, c relay.Chat) (release func(), ok boo
 func (q *Queue) lateIn(c relay.Chat) (numbers []uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, w := range q.lines[c].waiting { // one of them is being sent
+	for _, w := range q.lines[c].waiting { // the line exists: one of its answers is being sent
 		if w.late {
 			numbers = append(numbers, w.number)
 		}
@@ -233,7 +234,8 @@ func (q *Queue) forget(c relay.Chat, number uint64) {
 	q.forgetLocked(c, func(w waiter) bool { return w.number == number })
 }
 
-// forgetLocked takes those answers of a chat out of its line. q.mu must be held.
+// forgetLocked removes from a chat's line the answers for which which returns true, and the line if it is empty. q.mu
+// must be held.
 func (q *Queue) forgetLocked(c relay.Chat, which func(waiter) bool) {
 	l := q.lines[c]
 	if l == nil {

@@ -47,8 +47,8 @@ func (who *Caller) reactionFacts(ctx context.Context, p platforms.Bot, a relay.R
 // the gateway keeps the place for a minute after it removed its reaction, because the reaction that closes a turn
 // follows. To set a reaction on Discord that another gateway has set changes nothing, and succeeds.
 
-// react sets or removes a reaction, which was allowed, unless another instance set it meanwhile. A reaction that another
-// instance set before still belongs to that instance.
+// react sets or removes a reaction, which was allowed, unless another instance set it meanwhile. A reaction that
+// another instance set before still belongs to that instance.
 func (who *Caller) react(ctx context.Context, t target, a relay.React, declined error) (relay.Result, error) {
 	network, ok := t.bot.(platforms.Reacter)
 	if !ok {

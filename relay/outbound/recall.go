@@ -12,7 +12,7 @@ import (
 
 // recall notes the outcome of a gateway's message in the history.
 func (who *Caller) recall(p platforms.Bot, chat relay.ChatID, a relay.Action, res relay.Result, failed error) {
-	if !isMessage(a) || p == nil { // or nobody can say which bot is meant
+	if !isMessage(a) || p == nil { // p is nil: nobody can say which bot is meant
 		return
 	}
 	s := history.Said{

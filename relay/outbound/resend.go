@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// sendWithin bounds one attempt; lastWithin is what is left of it when the process stops.
+	// sendWithin bounds one attempt; lastWithin is the time that an attempt still has when the process stops.
 	sendWithin, lastWithin = 25 * time.Second, 5 * time.Second
-	// openWithin is how long an attempt waits for the chat's limiter; after that others get its place.
+	// openWithin is how long an attempt waits for the chat's limiter; after that the other chats get its place.
 	openWithin = 4 * time.Second
 	// unclearFor is the shortest pause before the next attempt if the outcome of one is unknown. It doubles with every
-	// such attempt: a network that sends them all, and never says so, gets an answer a dozen times within a day.
+	// such attempt: a network that sends every attempt, and never says so, gets an answer a dozen times within a day.
 	unclearFor = 5 * time.Second
 	// lateAfter is the age from which on an answer says when it was given.
 	lateAfter = 10 * time.Minute
@@ -63,7 +63,8 @@ func (q *Queue) caller(r outbox.Record) *Caller {
 	return &who
 }
 
-// send lets the gate judge r as of now, marks it, and sends it.
+// send sends r: it asks the gate with the facts of now, opens the file if there is one, waits a moment for the chat's
+// limiter, stores that the call begins (mark), and makes the call.
 func (q *Queue) send(ctx, stop context.Context, r outbox.Record) outcome {
 	who := q.caller(r)
 	asked, err := requestOf(r)
@@ -79,7 +80,7 @@ func (q *Queue) send(ctx, stop context.Context, r outbox.Record) outcome {
 	defer done()
 	if err != nil {
 		out := q.failed(ctx, r, err)
-		out.away = false // the network was not asked to send anything: the others' answers may leave
+		out.away = false // the network was not asked to send anything: the answers of the bot's other chats may be sent
 		return out
 	}
 	if err := q.open(ctx, t); err != nil {
@@ -127,7 +128,7 @@ func (q *Queue) came(ctx, stop context.Context, r outbox.Record, doubt bool, res
 	return q.failed(ctx, r, err)
 }
 
-// requestOf returns the gateway's request.
+// requestOf returns the gateway's request that is stored in r, as a request to r's bot.
 func requestOf(r outbox.Record) (relay.Request, error) {
 	f, err := wire.DecodeFromGateway(r.Frame)
 	o, ok := f.(wire.Outbound)
@@ -168,7 +169,8 @@ func (q *Queue) remembered(r outbox.Record) bool {
 	return ok && r.Told && time.Since(r.Begun) < p.Remembers()
 }
 
-// mark stores that the network call for r begins, and returns r as it is stored then; ok is false if r is gone.
+// mark stores that the network call for r begins, and whether the network will recognise a repetition of r (told), and
+// returns r as it is stored then; ok is false if r is gone.
 func (q *Queue) mark(ctx context.Context, r outbox.Record, told bool) (_ outbox.Record, ok bool, err error) {
 	ok, err = q.out.db.Outbox.Change(ctx, r.Number, func(stored *outbox.Record) bool {
 		if stored.Begun.IsZero() {
@@ -180,8 +182,8 @@ func (q *Queue) mark(ctx context.Context, r outbox.Record, told bool) (_ outbox.
 	return r, ok, err
 }
 
-// dated returns a text that came at at and is sent now, with what its reader has to know: when it was said, and that it
-// may stand there already.
+// dated returns text as it is sent now: with the time at at which its gateway sent it, if that is longer ago than
+// lateAfter, and, if twice is true, with a note that it may be a repetition.
 func dated(text string, at, now time.Time, twice bool) string {
 	if now.Sub(at) > lateAfter {
 		text = "(from " + clock(at) + ")\n\n" + text
@@ -192,7 +194,7 @@ func dated(text string, at, now time.Time, twice bool) string {
 	return text
 }
 
-// clock returns the time of day where the server is.
+// clock returns the time of day in the server's time zone.
 func clock(at time.Time) string { return at.Local().Format("15:04") }
 
 // sent notes that the network has r.
@@ -227,7 +229,7 @@ func (q *Queue) failed(ctx context.Context, r outbox.Record, err error) outcome 
 	}
 }
 
-// end drops an answer that will not be sent, and reports that.
+// end drops an answer that will not be sent from the disk and the queue, and reports that with ends.
 func (q *Queue) end(ctx context.Context, r outbox.Record, why Because, err error) outcome {
 	counter := map[Because]count.Counter{
 		BecauseDeclined: count.OutboxDeclined, BecauseRefused: count.OutboxRefused, BecauseUnknown: count.OutboxUnknown,
@@ -245,7 +247,7 @@ func (q *Queue) end(ctx context.Context, r outbox.Record, why Because, err error
 	return outcome{done: []uint64{r.Number}}
 }
 
-// ends reports that r will not be sent.
+// ends reports that r will not be sent: to the operator, in the history and in the log.
 func (q *Queue) ends(r outbox.Record, why Because, err error) {
 	e := Ended{Record: r, When: time.Now(), Because: why}
 	e.Frame = nil

@@ -38,7 +38,7 @@ func (cs *Capabilities) DiscardLost(lost []capability.Record) {
 	}
 }
 
-// through puts a task on its way that is done through c. It counts as done if the network no longer accepts c.
+// through queues a task that calls do with c. The task counts as done if the network no longer accepts c.
 func (cs *Capabilities) through(
 	givenUp count.Counter, bot relay.Bot, c platforms.Capability,
 	do func(platforms.Responder, context.Context, platforms.Capability) error,
@@ -114,7 +114,9 @@ func (cs *Capabilities) Respond(ctx context.Context, i relay.InstanceID, p platf
 // errAnswered: another answer has taken the right to be the first.
 var errAnswered = errors.New("answered already")
 
-// wield lets do answer through c. onlyFirst: if another answer was the first, the error is errAnswered.
+// wield lets do answer through c, one answer at a time. It takes the right to replace the placeholder, asks the network
+// if nobody knows whether that right is free, and notes what became of it. onlyFirst: if another answer was the first,
+// the error is errAnswered.
 func (cs *Capabilities) wield(ctx context.Context, r platforms.Responder, c capability.Record, do answer, onlyFirst bool) (relay.Result, error) {
 	if !cs.leads() {
 		return relay.Result{}, errNotOurs
@@ -137,7 +139,7 @@ func (cs *Capabilities) wield(ctx context.Context, r platforms.Responder, c capa
 		switch {
 		case errors.Is(err, platforms.ErrCapabilityGone):
 			return relay.Result{}, cs.became(c, x, before, err)
-		case err != nil: // not known: it is sent as a further answer, which replaces no other
+		case err != nil: // still not known: this is sent as a further answer, which replaces no other
 		case thinking:
 			before = free
 		default:

@@ -10,9 +10,10 @@ import (
 )
 
 // route finds the bot for a request. A platform and a bot id in the frame must be one of the session's identities; a
-// foreign one is declined like a foreign chat. A frame that names neither is for the first identity, unless known says
-// yes for exactly one other. sure is false if known says no for each. Every session also serves the bot of programs,
-// after all others: a program's chat is found there if known says yes.
+// foreign bot is declined like a foreign chat. A frame that names neither is for the first identity, unless known,
+// which tells whether a bot knows the request's chat, returns true for exactly one other. sure is false if known
+// returns false for each. Every session also serves the bot of programs, after all others: a program's chat is found
+// there if known returns true for it.
 func (who *Caller) route(r relay.Request, known func(platforms.Bot) (bool, error)) (p platforms.Bot, sure bool, err error) {
 	p, sure, err = who.routeOwn(r, known)
 	programs := who.out.bots.Bot(relay.ProgramBot())
@@ -46,6 +47,7 @@ func (who *Caller) routeOwn(r relay.Request, known func(platforms.Bot) (bool, er
 	switch {
 	case len(mine) > 0 && (tagged || len(mine) == 1):
 		return mine[0], true, nil
+	// The session has no such bot. If a hello named the platform and no bot of it is hosted, the gateway is told that.
 	case tagged && !(who.said(r.Platform) && len(who.out.bots.Fronted([]relay.Bot{{Platform: r.Platform}})) == 0):
 		return nil, false, relay.Declined(r.Platform)
 	case len(mine) == 0:

@@ -9,7 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 )
 
-// threadWithin bounds the question to a network where a thread stands.
+// threadWithin bounds the question to a network in which chat a thread is.
 const threadWithin = 5 * time.Second
 
 // target is the bot of a request, and the action on the chat or thread that is meant.
@@ -55,7 +55,7 @@ func (who *Caller) allowed(ctx context.Context, r relay.Request) (t target, err 
 	switch {
 	case err != nil:
 		return t, internal(err)
-	case !ok && f.Unsaid && who.lasts(r.Action): // nothing is lost by asking again
+	case !ok && f.Unsaid && who.lasts(r.Action): // nobody knows yet who sees the chat: a final answer is tried again
 		return t, relay.Later("whether the person can see the chat is not known yet", nil)
 	case !ok:
 		return t, declined
@@ -95,8 +95,8 @@ func (who *Caller) aim(ctx context.Context, t *target) (f gate.ActFacts, ok bool
 	return f, true, nil
 }
 
-// errNoMessage returns the answer to an action on a message that stayed in the former chat, or on a waiting answer about
-// which nothing is known any more, in Telegram's words.
+// errNoMessage returns the answer to an action on a message that stayed in the former chat, or on a waiting answer
+// about which nothing is known any more, in Telegram's words.
 func errNoMessage(op relay.Op) *relay.ActionError {
 	return relay.Refused("Bad Request: message to "+string(op)+" not found", nil)
 }
@@ -118,8 +118,9 @@ func (who *Caller) leftBehind(ctx context.Context, t target, a relay.Action, dec
 	return declined
 }
 
-// unquoted returns a, which a gateway aimed at a former id, without the messages that it names: those stayed behind, and
-// their numbers mean other messages in the new chat. So replies are sent without their quote, and reactions are refused.
+// unquoted returns a, which a gateway aimed at a former id, without the messages that it names: those stayed behind,
+// and their numbers mean other messages in the new chat. So replies are sent without their quote, and reactions are
+// refused.
 func unquoted(a relay.Action) (relay.Action, error) {
 	switch a.(type) {
 	case relay.Send, relay.SendMedia, relay.Prompt:

@@ -17,7 +17,7 @@ func (out *Outbound) Tell(ctx context.Context, t relay.TenantID, i relay.Instanc
 	defer cancel()
 	who := out.Caller(absent{c.Bot}, "", t, i)
 	r := relay.Request{Platform: c.Bot.Platform, Bot: c.Bot.ID, Action: relay.Send{Chat: c.ID, Content: text, Meta: relay.Metadata{Notify: true}}}
-	a := &action{who: &who, request: r, line: who.line(ctx, r), came: time.Now()} // it says nothing of the gateway
+	a := &action{who: &who, request: r, line: who.line(ctx, r), came: time.Now()} // not by Caller.Action, which learns from requests
 	if err := a.Allow(ctx); err != nil {
 		return relay.Result{}, err
 	}

@@ -41,8 +41,8 @@ func Join(first, second relay.Event) (joined relay.Event, ok bool) {
 	return relay.Event{}, false
 }
 
-// alone reports whether ev is never joined: a gateway does something else with it than to give it to its agent, or its words
-// may be another person's.
+// alone reports whether ev is never joined: a gateway does something else with it than to give it to its agent, or its
+// words may be another person's.
 func alone(ev relay.Event) bool {
 	return ev.Type == relay.TypeCommand || ev.Prompt != nil || ev.Traits.Press || ev.Traits.Forwarded || strings.HasPrefix(strings.TrimSpace(ev.Text), "/")
 }

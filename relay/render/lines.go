@@ -80,8 +80,7 @@ func reason(h relay.Held, o Options) string {
 	return "it did not arrive in time"
 }
 
-// sizeOf returns a size as people read it, never less than it is: 1024 bytes are a KB, as the networks' own programs
-// count.
+// sizeOf returns a size as people read it, rounded up: 1024 bytes are a KB, as the networks' own programs count.
 func sizeOf(n int64) string {
 	const kb, mb = 1 << 10, 1 << 20
 	switch {
@@ -95,8 +94,8 @@ func sizeOf(n int64) string {
 	return strconv.FormatInt(n, 10) + " bytes"
 }
 
-// isText reports whether gateways take a held file for text: newer ones go by its MIME type, older ones by its
-// extension. They tell the agent that the file's content is in the text.
+// isText reports whether gateways treat a held file as text: newer ones by its MIME type, older ones by its extension.
+// Gateways then tell the agent that the file's content is in the text.
 func isText(h relay.Held) bool {
 	if h.Facts.Kind != relay.TypeDocument || h.Kind == relay.TypeSticker {
 		return false

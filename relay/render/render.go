@@ -31,7 +31,7 @@ const (
 // File is a file of an event, with what is needed to show it.
 type File struct {
 	relay.Held
-	// URL is where the gateway gets it. Empty: it is not shown as a file.
+	// URL is where the gateway gets the file. Empty: the gateway does not get it as a file.
 	URL string
 	// Content is the whole content of a file that Inlines picked; nil: it could not be read.
 	Content []byte
@@ -39,7 +39,7 @@ type File struct {
 
 // Options describe an event's gateway.
 type Options struct {
-	// TooOld: it cannot fetch files. It gets pictures that have an URL, text files' content, and lines.
+	// TooOld: the gateway cannot fetch files. It gets pictures that have an URL, text files' content, and lines.
 	TooOld bool
 	// Fits reports whether an event fits a frame; nil: every event does.
 	Fits func(relay.Event) bool
@@ -110,8 +110,8 @@ func told(ev relay.Event, files []File, tell []bool, o Options) relay.Event {
 	return ev
 }
 
-// typeOf returns the type of a message with files of those kinds: theirs, if all have the same. Older gateways treat
-// every file as the message's type, so a mixture becomes documents.
+// typeOf returns the type of a message that had the type was and has files of those kinds: the files' kind, if all have
+// the same. Older gateways treat every file as the message's type, so a mixture becomes documents.
 func typeOf(was relay.MessageType, kinds []relay.MessageType) relay.MessageType {
 	switch {
 	case was == relay.TypeCommand:
@@ -142,8 +142,8 @@ func together(sep string, texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), sep)
 }
 
-// kindOf returns a file's kind for a gateway: the one from its bytes, except that only the network knows that sound is
-// a voice note.
+// kindOf returns a file's kind for a gateway: the kind that its bytes show, or sound that the network calls a voice
+// note. For a file that is not held it is the network's kind.
 func kindOf(h relay.Held) relay.MessageType {
 	switch {
 	case h.State != relay.MediaHeld && h.Kind != "":

@@ -9,7 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 )
 
-// origin returns the address that the gateway dialled for that upgrade: scheme, host and port. A gateway sends its
+// origin returns the address that the gateway dialled for the upgrade r: scheme, host and port. A gateway sends its
 // credential to no other address, so it cannot fetch a file at another one. The origin is, in this order:
 //
 //   - the address that a trusted proxy reports;
@@ -49,7 +49,7 @@ func forwarded(r *http.Request, header string) string {
 	return strings.ToLower(strings.TrimSpace(first))
 }
 
-// sameHost reports whether u's host is host, which has no port if it is the default of u's scheme.
+// sameHost reports whether u's host is host, each with or without the default port of u's scheme.
 func sameHost(u *url.URL, host string) bool {
 	usual := map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
 	return strings.EqualFold(strings.TrimSuffix(u.Host, usual), strings.TrimSuffix(host, usual))

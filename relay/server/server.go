@@ -6,7 +6,7 @@
 //
 //  1. 4401 says "this credential is dead" and is sent for nothing else: June and August gateways
 //     switch their relay off for good when they read it.
-//  2. No session is taken before its credential was verified.
+//  2. No session begins before its credential was verified.
 //  3. Nothing is accepted after the stop began, and Run returns only after everything it started
 //     has ended.
 package server
@@ -124,7 +124,8 @@ func (s *Server) Run(ctx, hurry context.Context, d door.Door) error {
 	// No new sessions; running actions finish and sessions close; background tasks end; platforms stop.
 	s.refuse()
 	endSessions(delivery.ErrShutdown)
-	defer context.AfterFunc(hurry, stopHub)() // otherwise waiting answers would be sent after another process has begun to send
+	// With hurry the hub ends at once: otherwise waiting answers would be sent after another process has begun to send.
+	defer context.AfterFunc(hurry, stopHub)()
 	defer time.AfterFunc(patienceTime, lose).Stop()
 	plain, giveUp := context.WithTimeout(context.WithoutCancel(ctx), plainRequests)
 	defer giveUp()

@@ -17,8 +17,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/token"
 )
 
-// upgrade lets a gateway in. A fault of its credential is reported by a close after the upgrade: for a gateway, an HTTP
-// 401 is only a failed connection.
+// upgrade verifies a gateway's credential and starts its session, which ends with ctx: its running actions finish
+// first, unless hurry ends, too. A fault of the credential is reported by a close after the upgrade: for a gateway, an
+// HTTP 401 is only a failed connection.
 func (s *Server) upgrade(ctx, hurry context.Context, w http.ResponseWriter, r *http.Request, addr netip.Addr) {
 	if !s.enter() {
 		routes.Refuse(w, http.StatusServiceUnavailable, "stopping")
@@ -66,7 +67,7 @@ func (s *Server) upgrade(ctx, hurry context.Context, w http.ResponseWriter, r *h
 	}
 }
 
-// served closes a connection that the hub did not accept, and logs the end of one that it did.
+// served closes the connection if the hub refused it, and logs why the session ended, or was refused.
 func (s *Server) served(conn *session.Conn, peer *session.Peer, err error) {
 	var refused *hub.Refused
 	if errors.As(err, &refused) {

@@ -32,13 +32,14 @@ func Accept(w http.ResponseWriter, r *http.Request) (*Conn, error) {
 	return &Conn{Conn: conn, meter: m}, nil
 }
 
-// Close tells the gateway why and closes the connection, within 10 s. It reads little of the incoming rest.
+// Close tells the gateway why and closes the connection, within 10 s. It reads at most parting bytes of what still
+// comes in.
 func (c *Conn) Close(code websocket.StatusCode, reason string) error {
 	c.meter.giveUp()
 	return c.Conn.Close(code, reason)
 }
 
-// hijacker hands out the connection under a response with a meter around it.
+// hijacker is a response whose connection is hijacked with a meter around it.
 type hijacker struct {
 	http.ResponseWriter
 	meter *meter

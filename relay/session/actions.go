@@ -15,8 +15,8 @@ import (
 const (
 	// actionTime is how long after it was read an action is answered at the latest. The gateway waits for 30 s.
 	actionTime = 25 * time.Second
-	// answerTime is how much of that is kept back from the handler, which can say more about a deadline than the
-	// session can.
+	// answerTime is how much earlier the handler's time ends: its error says more about what happened than the
+	// session's own.
 	answerTime = 250 * time.Millisecond
 
 	maxParallel = 16  // chats acted on at once
@@ -32,7 +32,7 @@ var (
 	errTimedOut     = relay.Unclear("", nil)
 )
 
-// outbound takes in one action, read at at in a frame of size bytes. It never blocks.
+// outbound queues or answers one action, which was read at the time at in a frame of size bytes. It never blocks.
 func (s *Session) outbound(work context.Context, r relay.Request, size int, at time.Time) {
 	if !s.greeted {
 		s.result(r, relay.Result{}, errUnidentified)
@@ -54,7 +54,7 @@ func (s *Session) result(r relay.Request, res relay.Result, err error) {
 	s.Tell(wire.OutboundResult{ID: r.ID, Op: r.Action.Op(), Result: res, Err: relay.Explain(err)})
 }
 
-// actions is a session's queue: one line per chat, as the handler tells chats apart, each with a worker
+// actions is a session's queue: one line per chat, as the handler distinguishes chats (Action.Line), each with a worker
 // while there is something in it.
 type actions struct {
 	// Set once, by newActions.
@@ -64,13 +64,13 @@ type actions struct {
 	// Made with the first action, before its worker: most sessions never have one.
 	slots chan struct{} // capacity maxParallel: full while as many actions run, the next waits
 
-	running sync.WaitGroup // workers, early questions and the timers of actions
+	running sync.WaitGroup // workers, calls of Allow ahead of them, and the timers of actions
 
 	mu      sync.Mutex           // guards the fields below, and those of every action
 	lines   map[relay.Chat]*line // made with slots
 	waiting int                  // in all lines
 	owed    int                  // actions not answered yet
-	held    int                  // bytes, of maxActing
+	held    int                  // bytes of the frames of actions that wait or run, at most maxActing
 	refused bool
 }
 
@@ -154,7 +154,7 @@ func (q *actions) enqueue(work context.Context, a *action, at time.Time) (old *a
 		q.lines[key] = l
 		q.running.Go(func() { q.work(work, key, l) })
 	default:
-		if i >= 0 && l.waiting[i].asked == nil { // once allowed, it can be replaced where it waits
+		if i >= 0 && l.waiting[i].asked == nil { // asked ahead: once allowed, it can be replaced where it waits
 			first := l.waiting[i]
 			first.asked = make(chan struct{})
 			q.running.Go(func() { q.ask(work, l, first) })
@@ -164,7 +164,7 @@ func (q *actions) enqueue(work context.Context, a *action, at time.Time) (old *a
 	return old, nil
 }
 
-// refuse takes nothing more in. It is called once.
+// refuse makes the queue refuse all further actions. It is called once.
 func (q *actions) refuse() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -172,7 +172,7 @@ func (q *actions) refuse() {
 	q.settledLocked()
 }
 
-// settledLocked closes done when it is time. q.mu must be held.
+// settledLocked closes done if further actions are refused and all earlier ones are answered. q.mu must be held.
 func (q *actions) settledLocked() {
 	if q.refused && q.owed == 0 {
 		close(q.done)

@@ -57,6 +57,6 @@ type Action interface {
 	Do(ctx context.Context, pick Pick) (relay.Result, error)
 }
 
-// Pick takes the action to carry out from its line: the one whose Do calls it, or the newest one that replaced it. ctx
-// is that action's. ok is false if the action's time is up; then nothing is done.
+// Pick removes the action to carry out from its line, and returns it: the one whose Do calls it, or the newest one that
+// replaced it. ctx is that action's. ok is false if the action's time is up; then nothing is done.
 type Pick func() (ctx context.Context, r relay.Request, ok bool)

@@ -10,16 +10,18 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
+// helloTime is how long a socket may live without a hello, unless Options say otherwise.
 const helloTime = 30 * time.Second
 
-// noHello ends a session that never introduced itself.
+// noHello ends a session whose gateway has sent no hello in time.
 func (s *Session) noHello() {
 	if s.endWith(&Closed{Code: websocket.StatusPolicyViolation, Reason: "no hello"}) {
 		s.o.Count(count.SessionNoHello)
 	}
 }
 
-// greet makes the handler answer a hello, and starts the pump behind the first one.
+// greet waits until the last going_idle is answered, makes the handler answer a hello, and starts the pump after the
+// first hello.
 func (s *Session) greet(c contexts, f wire.Hello) {
 	if s.idle != nil {
 		select {
@@ -65,6 +67,7 @@ func (s *Session) goingIdle(ctx context.Context) {
 	})
 }
 
+// flip makes the handler stop pushing, and queues the answer to the going_idle.
 func (s *Session) flip(ctx context.Context) {
 	defer s.recovered("going_idle")
 	err := s.h.GoingIdle(ctx)

@@ -64,6 +64,7 @@ func (s *Session) spend(cost int, e *excess) bool {
 	return e == nil
 }
 
+// overLimit ends the session because the gateway exceeded the limit e.
 func (s *Session) overLimit(e *excess) {
 	if s.endWith(&Closed{Code: websocket.StatusPolicyViolation, Reason: e.reason}) {
 		s.o.Count(e.counter)

@@ -46,8 +46,8 @@ type meter struct {
 	used  float64             // of the budget's burst, at the time at
 	at    time.Time           // of the last use
 	straw *excess             // the limit that was exceeded when the budget was overdrawn; nil: it is not
-	over  error               // why only left more bytes are read
-	left  int
+	over  error               // why no more is read, except for left bytes; nil: everything is read
+	left  int                 // bytes that are still read once over is set
 
 	// Used only by the library's writer, of which there is one at a time.
 	head  [tinyBuffer]byte // the beginning of a frame, which leaves with the rest
@@ -111,6 +111,7 @@ func (m *meter) look() (came bool, err error) {
 	return m.lookLocked()
 }
 
+// lookLocked is look, but does not end a pause. m.mu must be held.
 func (m *meter) lookLocked() (came bool, err error) {
 	switch {
 	case len(m.came) > 0:
@@ -127,7 +128,7 @@ func (m *meter) lookLocked() (came bool, err error) {
 	return false, m.over
 }
 
-// take reads earlier bytes into p.
+// take copies into p what came earlier. The error is errIdle, or why no more is read.
 func (m *meter) take(p []byte) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -193,7 +194,7 @@ func (m *meter) useLocked(cost int, e *excess) *excess {
 	return m.straw
 }
 
-// excuse takes n bytes of a message, and the message, out of the count.
+// excuse gives back to the budget what a message with one line of n bytes has cost.
 func (m *meter) excuse(n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

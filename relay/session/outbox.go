@@ -113,7 +113,7 @@ func (o *outbox) next() (frame queued, ok bool) {
 	return frame, true
 }
 
-// wakePushersLocked lets waiting pushes look again. o.mu must be held.
+// wakePushersLocked wakes the pushes that wait. o.mu must be held.
 func (o *outbox) wakePushersLocked() {
 	if o.opens != nil {
 		close(o.opens)

@@ -51,8 +51,8 @@ func (s *Session) Answers(ctx context.Context) bool {
 	return s.conn.Ping(ctx) == nil
 }
 
-// pingOnce asks the peer for a sign of life. Pongs judge the socket; frames the gateway does not
-// answer never do. It returns early when ctx ends.
+// pingOnce asks the peer for a sign of life. Only a missing pong, or an error of the socket, ends the session: a frame
+// that the gateway leaves unanswered does not. It returns early when ctx ends.
 func (s *Session) pingOnce(ctx context.Context) {
 	pong, cancel := context.WithTimeout(ctx, pongTime)
 	defer cancel()

@@ -43,7 +43,8 @@ func (s *Session) read(c *contexts) {
 	}
 }
 
-// receive reads one message, or pings and pongs, and handles its frames.
+// receive reads one message, charges the gateway for it, and handles the frames in it. If only pings and pongs came, it
+// returns after these.
 func (s *Session) receive(c *contexts) error {
 	message, err := s.message(c.never)
 	switch {
@@ -135,7 +136,7 @@ func (s *Session) finished() {
 	}
 }
 
-// frame handles one line.
+// frame decodes one line, which was read at the time at, charges the gateway for it, and handles it.
 func (s *Session) frame(c contexts, line []byte, at time.Time) {
 	defer s.recovered("frame")
 	f, err := wire.DecodeFromGateway(line)
@@ -182,7 +183,8 @@ func (s *Session) aside(do func()) {
 	<-done
 }
 
-// acknowledge hands in an acknowledgement, whose line has n bytes. If it counts, it is free.
+// acknowledge passes an acknowledgement to the handler. Its line has n bytes, which are not charged if the
+// acknowledgement counts.
 func (s *Session) acknowledge(ctx context.Context, buffer string, n int) {
 	id, err := relay.ParseBufferID(buffer)
 	if err != nil {

@@ -37,11 +37,12 @@ type run struct {
 	stop  func() // releases the resources of start
 }
 
-// start begins all that does not wait for the gateway.
+// start makes the contexts of the session, and starts everything that does not wait for the gateway: the pings, the
+// wait for a hello, the writer, and what happens at the end.
 func (s *Session) start(ctx, hurry context.Context) *run {
 	// live ends when the session begins to end; it is for the pump. socket ends after the drain; it is for the reader.
 	// hurry ends when actions are out of time; it is for them.
-	live, end := context.WithCancelCause(ctx) // at once with ctx: a takeover behind that is not the cause
+	live, end := context.WithCancelCause(ctx) // it ends at once with ctx, so that a takeover after that is not its cause
 	never := context.WithoutCancel(ctx)
 	socket, gone := context.WithCancelCause(never)
 	r := &run{contexts: contexts{never, live, socket, hurry}}
@@ -78,8 +79,9 @@ func (s *Session) start(ctx, hurry context.Context) *run {
 	return r
 }
 
-// conclude leads a session that has begun to end up to the end of its socket, which gone announces. It returns the
-// result of Run.
+// conclude ends a session that has begun to end: it refuses further actions; when the connector stops, it waits until
+// the others are answered and their results are sent; then it ends the context socket with gone, and closes the
+// connection. It returns the result of Run.
 func (s *Session) conclude(socket context.Context, gone context.CancelCauseFunc) error {
 	s.acts.refuse()
 	cause := s.why()

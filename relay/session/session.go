@@ -153,6 +153,7 @@ func (s *Session) Push(ctx context.Context, f wire.Frame, left func(written bool
 	return s.out.push(ctx, queued{line, left})
 }
 
+// encode returns f as a line. The error wraps ErrUnencodable.
 func encode(f wire.Frame) ([]byte, error) {
 	line, err := wire.Encode(f)
 	switch {
@@ -198,7 +199,7 @@ func (s *Session) End(code websocket.StatusCode, reason string) {
 	s.endWith(&Closed{Code: code, Reason: reason})
 }
 
-// endWith begins the end. It returns false if that has happened before.
+// endWith begins to end the session because of cause. It returns false if the end began before.
 func (s *Session) endWith(cause error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

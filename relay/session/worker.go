@@ -63,7 +63,8 @@ func unsent(err error) error {
 	return errWaited
 }
 
-// allow returns the action, allowed by the handler, that covers a. It asks the handler once.
+// allow returns the action whose Allow permits a: a's own, or that of the action that a replaced. It asks the handler
+// once.
 func (q *actions) allow(ctx context.Context, l *line, a *action) (Action, error) {
 	q.mu.Lock()
 	first := a.asked == nil && a.allowed == nil
@@ -109,8 +110,8 @@ func (q *actions) ask(ctx context.Context, l *line, a *action) {
 	}
 }
 
-// collapseLocked puts the newest action behind a that replaces it in its place, and returns those that are gone.
-// q.mu must be held.
+// collapseLocked puts the newest of the later actions that replace a in a's place in the line, and returns the actions
+// that left the line for that. q.mu must be held.
 func (q *actions) collapseLocked(l *line, a *action) (gone []*action) {
 	i := slices.Index(l.waiting, a)
 	for j := i + 1; i >= 0 && j < len(l.waiting); {
@@ -135,7 +136,8 @@ func (q *actions) replaced(old *action) {
 }
 
 // do makes the handler carry out what it allowed for a. picked is the action that was carried out, which holds a slot;
-// nil: none was.
+// nil: none was. The action is picked when a slot is free, and then has the time until its own deadline. A panic of the
+// handler becomes an error.
 func (q *actions) do(ctx context.Context, l *line, a *action, todo Action) (picked *action, res relay.Result, err error) {
 	waiting, cancel := context.WithDeadline(ctx, a.deadline)
 	defer cancel()
@@ -169,8 +171,8 @@ func (q *actions) do(ctx context.Context, l *line, a *action, todo Action) (pick
 	return picked, res, err
 }
 
-// pick takes the head of the line if Allow of todo covers it: the action to which todo belongs, or one that replaced
-// it. nil: its time is up.
+// pick removes and returns the head of the line if Allow of todo permits it: the action to which todo belongs, or one
+// that replaced it. nil: there is none, because its time is up.
 func (q *actions) pick(l *line, todo Action) *action {
 	q.mu.Lock()
 	defer q.mu.Unlock()

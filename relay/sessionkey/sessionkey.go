@@ -1,7 +1,6 @@
-// Package sessionkey computes the name a gateway gives to a conversation. The connector never
-// sends the key with an event; it needs it to interrupt a running turn and to bind a capability
-// to the conversation it came from. The gateway's own code is the oracle: testdata/vectors holds
-// keys it computed.
+// Package sessionkey computes the name a gateway gives to a conversation. The connector never sends the key with an
+// event; it needs it to interrupt a running turn and to bind a capability to the conversation it came from. The
+// gateway's own code decides what is right: testdata/vectors holds keys that it computed.
 //
 // Invariants:
 //

@@ -6,7 +6,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// riff knows sound and films; WebP is a picture.
+// riff identifies sound and films in RIFF and AIFF files. WebP is RIFF, too; the method picture identifies it.
 func (f file) riff(head []byte) (relay.FileFacts, bool) {
 	if len(head) >= 12 && string(head[:4]) == "RIFF" {
 		switch string(head[8:12]) {
@@ -22,7 +22,8 @@ func (f file) riff(head []byte) (relay.FileFacts, bool) {
 	return relay.FileFacts{}, false
 }
 
-// matroska tells WebM from its relative, and sound from films.
+// matroska identifies WebM and Matroska files. The names of codecs tell sound from films: those for sound begin with
+// A_, those for films with V_.
 func (f file) matroska(head []byte) (relay.FileFacts, bool) {
 	if !bytes.HasPrefix(head, []byte("\x1a\x45\xdf\xa3")) {
 		return relay.FileFacts{}, false
@@ -41,7 +42,8 @@ func (f file) matroska(head []byte) (relay.FileFacts, bool) {
 	return relay.FileFacts{}, false
 }
 
-// zip tells office files and books by the names inside; they are their own types.
+// zip identifies ZIP files. Books and office documents are ZIP files with types of their own, which the names inside
+// show.
 func (f file) zip(head []byte) (relay.FileFacts, bool) {
 	if !bytes.HasPrefix(head, []byte("PK\x03\x04")) && !bytes.HasPrefix(head, []byte("PK\x05\x06")) {
 		return relay.FileFacts{}, false

@@ -31,7 +31,7 @@ func (f file) isoMedia(head []byte) (relay.FileFacts, bool) {
 	}
 }
 
-// maxBoxes bounds how many boxes are looked at in all.
+// maxBoxes bounds how many boxes of a file are read.
 const maxBoxes = 256
 
 // onlySound reports whether the tracks are sound and no film. Phones record sound under a film's brand.
@@ -47,9 +47,9 @@ func (f file) onlySound() bool {
 	return sound && !film
 }
 
-// boxes looks for boxes from one position to another, and within each box of path for the next one. For each box at the
-// end of the path it calls do with the position at which the content begins. left is how many boxes may still be looked
-// at.
+// boxes reads the boxes between two positions, and descends, level by level, into those that path names. For each box
+// at the end of the path it calls do with the position at which the content begins. left is how many boxes may still be
+// read, at all levels together.
 func (f file) boxes(left *int, from, to int64, path []string, do func(at int64)) {
 	for ; *left > 0 && to-from >= 8; *left-- {
 		b := f.at(from, 16)

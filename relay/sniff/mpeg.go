@@ -9,8 +9,8 @@ import (
 // maxTags is how many ID3 tags are skipped.
 const maxTags = 4
 
-// mpegAudio knows MP3 and raw AAC, with or without tags before them. Two bytes would make a frame of anything, so that
-// without a tag a second frame must follow the first.
+// mpegAudio identifies MP3 and raw AAC, with or without ID3 tags before them, and FLAC behind tags. Other files may
+// begin like a frame, too. So without a tag a second frame must follow the first, or the first must be the whole file.
 func (f file) mpegAudio(head []byte) (relay.FileFacts, bool) {
 	off, tagged := int64(0), false
 	for range maxTags {

@@ -11,8 +11,8 @@ const (
 	oggHeader  = 27                 // bytes before a page's segment table
 	oggMaxPage = 27 + 255 + 255*255 // bytes of the largest page: the last page's header is not further from the end
 	opusRate   = 48000              // granules of Opus a second, whatever the rate of the recording
-	// maxPlay is the longest duration that is believed. Even at its lowest rate, Opus fits no more into the largest
-	// file.
+	// maxPlay is the longest duration that is believed; a page that claims more is skipped. Even at its lowest rate,
+	// Opus fits no more into the largest file.
 	maxPlay = 240 * time.Hour
 )
 
@@ -36,7 +36,7 @@ func (f file) ogg(head []byte) (relay.FileFacts, bool) {
 }
 
 // opusPlays returns how long a stream plays: its last page's granule, minus the part at the beginning that a player
-// skips.
+// skips; 0: not known.
 func (f file) opusPlays(serial uint32, skip uint64) time.Duration {
 	from := max(0, f.size-oggMaxPage)
 	tail := f.at(from, oggMaxPage)
@@ -46,7 +46,7 @@ func (f file) opusPlays(serial uint32, skip uint64) time.Duration {
 			return 0
 		}
 		page := tail[i:]
-		tail = tail[:i+4] // an "OggS" that ends here was looked at
+		tail = tail[:i+4] // without the last byte of "OggS\x00", so that this page is not found again
 		if len(page) < oggHeader || le32(page[14:]) != serial {
 			continue
 		}

@@ -9,7 +9,7 @@ import (
 // maxSegments bounds how many parts of a JPEG are skipped in search of its size.
 const maxSegments = 256
 
-// picture knows JPEG, PNG, GIF and WebP, and their sizes.
+// picture identifies JPEG, PNG, GIF and WebP, and reads their width and height.
 func (f file) picture(head []byte) (relay.FileFacts, bool) {
 	facts := relay.FileFacts{Kind: relay.TypePhoto}
 	var w, h uint32
@@ -39,7 +39,8 @@ func (f file) picture(head []byte) (relay.FileFacts, bool) {
 	return facts, true
 }
 
-// jpegSize returns the size that the frame header names, which may stand far behind: metadata comes first.
+// jpegSize returns the width and height that the frame header names; zeros: no such header was found. Metadata comes
+// first, so the header may stand far behind.
 func (f file) jpegSize() (w, h uint32) {
 	off := int64(2)
 	for range maxSegments {
@@ -67,7 +68,7 @@ func (f file) jpegSize() (w, h uint32) {
 	return 0, 0
 }
 
-// webpSize returns the size in the first chunk, of which there are three kinds.
+// webpSize returns the width and height in the first chunk, of which there are three kinds.
 func webpSize(chunk []byte) (w, h uint32) {
 	if len(chunk) < 18 {
 		return 0, 0

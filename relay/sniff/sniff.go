@@ -1,4 +1,4 @@
-// Package sniff tells what a file is from its bytes: format, MIME type, extension, kind, how long Ogg Opus plays, and
+// Package sniff identifies a file by its bytes: format, MIME type, extension, kind, how long Ogg Opus plays, and
 // the size of a picture. It does not decode: it reads a few header bytes of a picture, and the rest may be broken.
 //
 // Invariants:
@@ -6,7 +6,7 @@
 //  1. Neither names nor statements of a network or a gateway decide anything.
 //  2. It reads a bounded number of bytes at a bounded number of places, whatever the file says of itself.
 //  3. TypePhoto is JPEG, PNG, GIF and WebP only: models take no other pictures.
-//  4. Ogg is .ogg, never .oga, unless it holds a picture: gateways refuse to transcribe the other.
+//  4. Sound in Ogg is .ogg, never .oga: gateways refuse to transcribe .oga. Films in Ogg are .ogv.
 package sniff
 
 import (
@@ -55,7 +55,8 @@ func (f file) format(head []byte) relay.FileFacts {
 	return relay.FileFacts{Mime: octets}
 }
 
-// magics are the formats that their first bytes tell. Pictures among them are documents.
+// magics are the formats that a few bytes at a fixed position identify. Pictures among them count as documents, because
+// models do not take them.
 var magics = []struct {
 	at    int
 	bytes string

@@ -13,13 +13,13 @@ import (
 // Dials counts the dials in the name of a gateway since the server started. An address with too many failures is
 // answered before anything is counted here.
 type Dials struct {
-	Refused     int        // with a secret that is not its own, since the last good dial; by anybody who knows its id
-	Since, Last time.Time  // the first and the last of these
-	From        netip.Addr // of the last of these
-	Came        netip.Addr // of the last good dial; the zero Addr: there was none
+	Refused     int        // refused dials since the last good one; they may come from anybody who knows the id
+	Since, Last time.Time  // the times of the first and the last refused dial since then
+	From        netip.Addr // where the last refused dial came from
+	Came        netip.Addr // where the last good dial came from; the zero Addr: there was none
 }
 
-// maxDials is for how many gateways dials are remembered: more than one machine serves.
+// maxDials bounds the number of gateways whose dials are remembered; no machine serves as many.
 const maxDials = 4096
 
 // dials remembers the dials of existing gateways. The zero value is ready.
@@ -28,7 +28,7 @@ type dials struct {
 	of map[relay.GatewayID]Dials
 }
 
-// note changes the record of g. If there is no room for another gateway, one is forgotten.
+// note changes the record of g. If there is no room for another gateway, any of the others is forgotten.
 func (d *dials) note(g relay.GatewayID, change func(*Dials)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -61,7 +61,7 @@ func (a *Authority) Refused(ctx context.Context, bearer string, from netip.Addr)
 		return
 	}
 	if _, err := store.Only(a.db.Gateways(ctx, c.gateway)); err != nil {
-		return // nobody's, or not known: there is nothing to show
+		return // no such gateway, or the store failed
 	}
 	now := a.now()
 	a.dials.note(c.gateway, func(d *Dials) {

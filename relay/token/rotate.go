@@ -35,9 +35,9 @@ func (a *Authority) Issue(g relay.GatewayID) (Credentials, store.Gateway) {
 	}
 }
 
-// Rotate gives gateway g a new secret, and leaves row in the audit list. The old one lives until Used was told of the new one, or for 24 hours.
-// Rotating again before that replaces the secret that nobody used, and the 24 hours of the one in use begin
-// anew. Errors: store.ErrNotFound, ErrRevoked, or the store's.
+// Rotate gives gateway g a new secret, and adds row to the audit list. The old secret is good until Used is called for
+// the new one, at most for 24 hours. Rotating again before that replaces the secret that nobody used, and the 24 hours
+// of the one in use begin anew. Errors: store.ErrNotFound, ErrRevoked, or the store's.
 func (a *Authority) Rotate(ctx context.Context, row *audit.Entry, g relay.GatewayID) (Newest, error) {
 	return a.Newest(ctx, row, g, 0)
 }
@@ -46,12 +46,14 @@ func (a *Authority) Rotate(ctx context.Context, row *audit.Entry, g relay.Gatewa
 type Newest struct {
 	Secret    relay.Secret
 	CreatedAt time.Time
-	// OldUntil is when an older live secret ends, while nobody has come with this one yet; zero: there is none.
+	// OldUntil is when the older live secret expires, unless somebody dials with Secret before; zero: there is no
+	// older one.
 	OldUntil time.Time
 }
 
-// Newest returns the newest secret of gateway g, if it was made less than within ago, and otherwise a new one, as
-// Rotate makes it. Only a new one leaves row. Calls at the same time get the same. Errors are those of Rotate.
+// Newest returns the newest secret of gateway g, if it was made less than the time within ago, and otherwise a new one,
+// as Rotate makes it. Only a new one adds row to the audit list. With a within above 0, calls at the same time get the
+// same secret. Errors are those of Rotate.
 func (a *Authority) Newest(ctx context.Context, row *audit.Entry, g relay.GatewayID, within time.Duration) (Newest, error) {
 	now := a.now()
 	n := Newest{Secret: randomSecret(), CreatedAt: now}
@@ -63,7 +65,8 @@ func (a *Authority) Newest(ctx context.Context, row *audit.Entry, g relay.Gatewa
 		}
 		live := liveSecrets(*rec, now)
 		found, n.OldUntil = nil, OldUntil(*rec, now)
-		// Absolute: a clock that was set back must not make a secret the newest for years.
+		// The absolute difference: after the clock was set back, a secret from the "future" must not stay the newest
+		// for years.
 		if last := len(live) - 1; last >= 0 && now.Sub(live[last].CreatedAt).Abs() < within {
 			found = &live[last]
 			return nil
@@ -95,12 +98,12 @@ func OldUntil(g store.Gateway, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// Used notes that p's gateway has dialled from that address, and drops the secrets older than the one that it used.
+// Used notes that p's gateway has dialled from the address from, and deletes the secrets older than p.SecretID.
 // Age is the position in the record: a host without a battery clock may give a newer secret an earlier time.
 func (a *Authority) Used(ctx context.Context, p Peer, from netip.Addr) error {
 	a.dials.note(p.Gateway, func(d *Dials) { *d = Dials{Came: from} })
 	g, err := store.Only(a.db.Gateways(ctx, p.Gateway))
-	if err == nil && position(g, p.SecretID) > 0 { // else nothing is written
+	if err == nil && position(g, p.SecretID) > 0 { // else there is no older one, and nothing is written
 		err = a.db.UpdateGateway(ctx, nil, p.Gateway, func(rec *store.Gateway, _ *store.Instance) error {
 			if i := position(*rec, p.SecretID); i > 0 {
 				rec.Secrets = slices.Delete(rec.Secrets, 0, i)

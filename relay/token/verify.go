@@ -9,7 +9,7 @@
 //  1. A verdict takes the same work whether or not the gateway exists, and whichever secret fits.
 //  2. Expired is said only to someone who proved to hold a live secret.
 //  3. Trouble with the store or the vault is an error, never the verdict Unauthorized.
-//  4. A gateway has at most two live secrets, and rotating never takes away the one in use.
+//  4. A gateway has at most two live secrets, and rotating never deletes the one in use.
 //  5. About refused bearers nothing is remembered except that they came: in memory, and only for gateways that exist.
 package token
 
@@ -44,7 +44,7 @@ type Peer struct {
 	Gateway  relay.GatewayID
 	Instance relay.InstanceID
 	Tenant   relay.TenantID
-	// SecretID is the stored secret that fits; see Authority.Used.
+	// SecretID is the id of the stored secret that made the bearer, for Authority.Used.
 	SecretID string
 }
 
@@ -67,7 +67,7 @@ type Authority struct {
 	db   *store.DB
 	seal Sealer
 	now  func() time.Time
-	// decoy is a sealed secret nobody knows, checked where a gateway has fewer than maxLive.
+	// decoy is a sealed secret nobody knows, checked in place of the secrets that a gateway has fewer than maxLive.
 	decoy []byte
 	dials dials
 }
@@ -92,7 +92,7 @@ func (a *Authority) Verify(ctx context.Context, bearer string) (Peer, Verdict, e
 		return Peer{}, Unauthorized, fmt.Errorf("verify gateway: %w", err)
 	}
 	now := a.now()
-	id, ok, err := a.match(g, c, now) // of a gateway that is not there: without secrets
+	id, ok, err := a.match(g, c, now) // g is empty if there is no such gateway: only the decoy is checked
 	switch {
 	case err != nil:
 		return Peer{}, Unauthorized, fmt.Errorf("verify gateway: %w", err)
@@ -156,14 +156,14 @@ func Sealed() rekey.Kind {
 		for i := range g.Secrets {
 			all = append(all, rekey.Value{Bucket: bucket, Key: secretKey(g.ID, g.Secrets[i].ID), Bytes: &g.Secrets[i].Sealed})
 		}
-		if len(g.DeliveryKey) > 0 { // of a revoked one it is gone
+		if len(g.DeliveryKey) > 0 { // a revoked gateway has none any more
 			all = append(all, rekey.Value{Bucket: bucket, Key: deliveryKey(g.ID), Bytes: &g.DeliveryKey})
 		}
 		return all
 	})
 }
 
-// Unknown returns a secret that nobody is told: it stands where one was that cannot be read any more.
+// Unknown returns a random secret that nobody is told; it replaces a stored one that cannot be unsealed any more.
 func Unknown() relay.Secret { return randomSecret() }
 
 // secretLen is the length of the contract's secrets. They are text (wire.md 2.2).

@@ -27,7 +27,7 @@ const (
 	lookEvery = time.Second
 )
 
-// download answers with a file.
+// download answers with a file: it waits for the call's place, opens the file, and sends it.
 func (t *Transfers) download(c *call) {
 	id, ok := parseID(strings.TrimPrefix(c.URL.EscapedPath(), route+"/"))
 	if !ok {
@@ -57,7 +57,8 @@ func (t *Transfers) download(c *call) {
 	t.files.Served(c.peer.Instance)
 }
 
-// send writes the answer with the file f. An error says that some of it did not leave.
+// send writes the answer with the file f, piece by piece. It ends if nothing has left for readSilence, or the call's
+// time is up. An error says that some of it did not leave.
 func (c *call) send(f relay.File) error {
 	h := c.w.Header()
 	h.Set("Content-Length", strconv.FormatInt(f.Size, 10))
@@ -85,7 +86,8 @@ func (c *call) send(f relay.File) error {
 			return fmt.Errorf("send a file: %w", err)
 		}
 		_ = c.conn.SetWriteDeadline(c.soon(look))
-		if err := c.Context().Err(); err != nil { // after the deadline was set: it would undo that of begin
+		// This is checked after the deadline was set, which may have replaced the one with which begin ends the call.
+		if err := c.Context().Err(); err != nil {
 			return fmt.Errorf("send a file: %w", context.Cause(c.Context()))
 		}
 		n, err := io.CopyN(c.w, src, min(f.Size-at, size))

@@ -11,7 +11,7 @@ const route = relay.MediaPath
 // notFound is the text for every file that the reader cannot have.
 const notFound = "not found"
 
-// parseID reads the id of a file: 32 hexadecimal digits, lower case, spelled as they are.
+// parseID reads the id of a file: 32 hexadecimal digits, lower case, without escapes.
 func parseID(s string) (relay.MediaID, bool) {
 	if len(s) != 32 {
 		return "", false

@@ -22,8 +22,8 @@ import (
 type Shelf interface {
 	// Open opens a file that the instance may read; see Files.
 	Open(ctx context.Context, i relay.InstanceID, id relay.MediaID) (f relay.File, done func(), err error)
-	// Temp makes an empty file that may grow to size, and is gone after done, which is never nil. Without room for it, the
-	// error is media.ErrNoSpace.
+	// Temp makes an empty file that may grow to size, and is gone after done, which is never nil. Without room for it,
+	// the error is media.ErrNoSpace.
 	Temp(ctx context.Context, of fair.Owner, size int64) (f *os.File, done func(), err error)
 	// Owner returns the owner whose share the instance's files count against.
 	Owner(ctx context.Context, i relay.InstanceID) fair.Owner
@@ -78,7 +78,7 @@ func (f *Finder) Source(ctx context.Context, i relay.InstanceID, address, name s
 	return file, done, err
 }
 
-// outside fetches a file from elsewhere.
+// outside waits for a place, and fetches a file from elsewhere into a temporary file.
 func (f *Finder) outside(ctx context.Context, i relay.InstanceID, address, name string) (relay.File, func(), error) {
 	of := f.shelf.Owner(ctx, i)
 	hold, place, ok := f.places.Enter(ctx, of, placeTime)

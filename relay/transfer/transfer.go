@@ -2,7 +2,7 @@
 // /relay/media/{id}), its upload of a file to send (POST /relay/media), and the file at the address that a send_media
 // names.
 //
-// It stores nothing and knows no format: files are kept by Files, and told apart by it.
+// It stores nothing and knows no format: Files keeps the files, and package sniff finds out what they are.
 //
 // Invariants:
 //

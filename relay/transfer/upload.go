@@ -12,7 +12,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 )
 
-// upload keeps the body as a file of the gateway's.
+// upload keeps the body as a file of the gateway's: it checks the rate and the size, waits for the call's place, and
+// stores what arrives.
 func (t *Transfers) upload(c *call) {
 	if wait := t.uploads.Take(string(c.peer.Gateway), t.o.Now()); wait > 0 {
 		routes.TooMany(c.w, wait, "too many uploads")
@@ -38,7 +39,7 @@ func (t *Transfers) upload(c *call) {
 	case err == nil:
 		c.answer(http.StatusOK, uploaded{id, size})
 	case isAskedBack(c.Context()):
-		<-c.cut            // from here on the answer's time holds
+		<-c.cut            // after that begin changes no deadline, so that the answer has its own time
 		_ = c.Body.Close() // or the answer would wait for the rest
 		t.busy(c, askedBack)
 	case tooMany || errors.Is(err, media.ErrTooLarge):
@@ -78,7 +79,8 @@ type body struct {
 func (b *body) Read(p []byte) (int, error) {
 	_ = b.c.conn.SetReadDeadline(b.c.soon(sendSilence)) // a connection without deadlines is a test's
 	if b.err = b.c.Context().Err(); b.err != nil {
-		_ = b.c.conn.SetReadDeadline(time.Now()) // that of begin is undone, and nobody waits for the rest
+		// Again, since the new deadline may have replaced that of begin: nobody waits for the rest.
+		_ = b.c.conn.SetReadDeadline(time.Now())
 		return 0, b.err
 	}
 	n, err := b.c.Body.Read(p)

@@ -1,4 +1,5 @@
-// Package visibility remembers who can see which chat, as the platforms say. If it cannot be learned, it counts as no.
+// Package visibility remembers who can see which chat, as the platforms say. If a platform does not say whether somebody
+// sees a chat, the answer counts as no.
 //
 // A person's own message in a shared chat proves for a minute that they see it, also for actions there: where Telegram
 // hides the members, nobody could be answered otherwise.
@@ -17,13 +18,13 @@ import (
 )
 
 const (
-	// Believed is how long a platform's answer is believed, unless it reports a change.
+	// Believed is how long a platform's answer is believed, unless the platform reports a change.
 	Believed = time.Minute
 	// Within bounds the questions about one fact, repetitions included. No answer counts as no.
 	Within = 10 * time.Second
 	// Retry is the pause before a question that failed is put again.
 	Retry = time.Second
-	// Unknown is how long a fact that could not be had counts as no, without another question.
+	// Unknown is how long a fact that no platform told in time counts as no, without another question.
 	Unknown = 30 * time.Second
 	// maxVisible bounds the cache; when it is full it starts over.
 	maxVisible = 10_000
@@ -38,7 +39,7 @@ type Cache struct {
 	asked map[*Of]struct{}
 }
 
-// Of is somebody looking at a chat through a bot.
+// Of is the question whether a user sees a place, put to the network of a bot.
 type Of struct {
 	Bot   relay.Bot
 	Place relay.Place
@@ -68,8 +69,8 @@ func (c *Cache) Unsaid(key Of) bool {
 	return hit && f.unsaid
 }
 
-// Ask asks p, unless the answer is known. If there is no answer until the given time, it counts as no. The error is a
-// *platforms.MutedError, or ctx's; then nothing is known.
+// Ask returns the answer that is known, or else asks p. If p has not answered by the time until, the answer is no. The
+// error is a *platforms.MutedError, or ctx's; then nothing is known.
 func (c *Cache) Ask(ctx context.Context, p platforms.Bot, key Of, until time.Time) (bool, error) {
 	roster, ok := p.(platforms.Roster)
 	if !ok {

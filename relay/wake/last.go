@@ -15,7 +15,7 @@ type Poke struct {
 	Reason string    `json:"reason,omitempty"` // why there was no answer
 }
 
-// String says how it went, without the time.
+// String returns the result in words, without the time.
 func (p Poke) String() string {
 	switch {
 	case p.Woken:

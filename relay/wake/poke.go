@@ -13,8 +13,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// consider looks at an instance that is due, and pokes it if it should be poked. It reports whether further requests
-// may begin.
+// consider reads the state of an instance that is due, and pokes the instance, forgets it, or sets when it is due next.
+// It reports whether further requests may begin.
 func (w *Waker) consider(ctx context.Context, i relay.InstanceID) bool {
 	w.mu.Lock()
 	t, full := w.targets[i], w.running.full()
@@ -53,7 +53,7 @@ func (w *Waker) consider(ctx context.Context, i relay.InstanceID) bool {
 	default:
 		t.share = shareOf(inst)
 		if !w.running.open(t.share) {
-			return true // stays due
+			return true // the instance stays due, and instances with another share may have a place
 		}
 		t.busy, t.asked, t.poked, t.next = true, false, now, now.Add(t.pause)
 		t.pause = min(2*t.pause, w.opts.Most)
@@ -76,8 +76,8 @@ func (w *Waker) read(ctx context.Context, i relay.InstanceID) (store.Instance, i
 	return inst, lane.Entries, err
 }
 
-// settleLocked forgets an instance that needs no poke, unless that changed meanwhile, or the cooldown since its last
-// poke must be remembered. w.mu is held.
+// settleLocked forgets an instance that needs no poke, unless entries came while its state was read, or the cooldown
+// since its last poke must be remembered. w.mu is held.
 func (w *Waker) settleLocked(i relay.InstanceID, t *target, now time.Time) {
 	if t.grew {
 		t.look = now

@@ -33,7 +33,7 @@ import (
 
 const (
 	maxPokes     = 64
-	maxPerTenant = maxPokes / 2 // thirty machines that are switched off, at ten seconds each, hold up no other
+	maxPerTenant = maxPokes / 2 // so a tenant's thirty switched-off machines, at ten seconds each, delay no other tenant
 	maxPerHost   = 2
 	// settle is how long after an entry came to a connected instance the instance is looked at: a gateway that sent
 	// going_idle hangs up within ten seconds (wire.md 3.1.4).
@@ -112,7 +112,7 @@ func New(db Instances, lanes Lanes, live Presence, get Getter, o Options) *Waker
 
 // Grew says that entries were appended for an instance, or that a setting of it was changed. It may be called from any
 // goroutine, also before Run, and does not block. A connected instance is looked at a little later: its session may end
-// before it has taken the entry, and nothing else would tell.
+// before it has acknowledged the entry, and nothing else would make Run look.
 func (w *Waker) Grew(i relay.InstanceID) {
 	connected := w.live.Awake(i)
 	now := time.Now()
@@ -121,7 +121,7 @@ func (w *Waker) Grew(i relay.InstanceID) {
 	t, ok := w.targets[i]
 	switch {
 	case ok && connected:
-		t.grew = true // it is being watched
+		t.grew = true // a look at it is planned already
 		return
 	case !ok:
 		t = &target{pause: w.opts.Cooldown}
@@ -140,7 +140,7 @@ func (w *Waker) Grew(i relay.InstanceID) {
 	w.signal()
 }
 
-// signal makes Run look. Nobody waits for it.
+// signal makes Run look. It does not block.
 func (w *Waker) signal() {
 	select {
 	case w.look <- struct{}{}:

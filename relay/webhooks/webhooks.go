@@ -63,8 +63,8 @@ type Receiver struct {
 
 	mu       sync.Mutex // guards the fields below
 	hooks    []*hooked
-	refusals []Refusal // the newest last
-	lost     []Undelivered
+	refusals []Refusal     // the newest last
+	lost     []Undelivered // the newest last
 }
 
 // hooked is one bot that its network calls.
@@ -82,8 +82,8 @@ type State struct {
 	LastRequestAt time.Time // when the network last made a proved call; zero: not since the start
 	Refused       uint64    // refused requests since the start
 	Unsigned      uint64    // requests since LastRequestAt with a wrong signature
-	// Skew is the skew of the newest request since LastRequestAt whose time was too far from ours, see
-	// platforms.HookAnswer; 0: there was none.
+	// Skew is how far the time of the newest request with platforms.StaleTimestamp since LastRequestAt was from ours,
+	// positive if ours was ahead; 0: there was none.
 	Skew time.Duration
 	// Strayed: the newest proved request was for another recipient.
 	Strayed bool
@@ -148,7 +148,8 @@ func (p *Receiver) Route(path string) (m routes.Route, ok bool) {
 	}
 	return routes.Route{
 		Path: path, Methods: h.rules.Methods,
-		Policy: routes.Policy{Body: h.rules.MaxBody, Browsers: true, Answer: answerTime}, // a signature is proof enough
+		// Requests with an Origin are served, too: the platform checks the signature.
+		Policy: routes.Policy{Body: h.rules.MaxBody, Browsers: true, Answer: answerTime},
 		Serve: func(w http.ResponseWriter, r *http.Request, from netip.Addr) {
 			p.serve(h, w, r, from)
 		},
@@ -179,7 +180,7 @@ func (p *Receiver) serve(h *hooked, w http.ResponseWriter, r *http.Request, from
 		return
 	}
 	if err != nil {
-		panic(http.ErrAbortHandler) // the caller is gone, or too slow: no answer, which would be 200, but a closed connection
+		panic(http.ErrAbortHandler) // the caller is gone, or too slow: close the connection, since a return answers 200
 	}
 	a := h.hook.Receive(r.Context(), platforms.HookRequest{
 		Method: r.Method, Target: r.RequestURI, Header: r.Header, Body: body,
@@ -237,7 +238,7 @@ func (p *Receiver) refused(h *hooked, a platforms.HookAnswer) {
 	p.log.Debug("web hook refused", "bot", h.bot.String(), "reason", a.Refused)
 }
 
-// newest returns all and one more, without the oldest if they are too many.
+// newest appends one to all, and drops the oldest if all has maxRefusals entries already.
 func newest[T any](all []T, one T) []T {
 	if len(all) >= maxRefusals {
 		all = append(all[:0], all[1:]...)
@@ -251,14 +252,14 @@ func (p *Receiver) undelivered(b relay.Bot, n platforms.HookNote) {
 	p.lost = newest(p.lost, Undelivered{At: time.Now(), Bot: b, HookNote: n})
 }
 
-// Undelivered returns the newest, oldest first.
+// Undelivered returns the newest maxRefusals messages that did not arrive, oldest first.
 func (p *Receiver) Undelivered() []Undelivered {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]Undelivered(nil), p.lost...)
 }
 
-// Refusals returns the newest, oldest first.
+// Refusals returns the newest maxRefusals refusals, oldest first.
 func (p *Receiver) Refusals() []Refusal {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -289,6 +290,6 @@ func write(w http.ResponseWriter, a platforms.HookAnswer) {
 	h.Set("Content-Length", strconv.Itoa(len(a.Body)))
 	w.WriteHeader(a.Status)
 	_, _ = w.Write(a.Body) // the caller may be gone; there is nobody else to tell
-	// Before the request's context ends: a platform may wait for that with work that must come after the answer.
-	_ = http.NewResponseController(w).Flush() // as above
+	// The answer is sent before the request's context ends: platforms wait for that end with work that must come later.
+	_ = http.NewResponseController(w).Flush() // the caller may be gone
 }

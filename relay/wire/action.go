@@ -23,7 +23,8 @@ func decodeAction(o object) relay.Action {
 	return a
 }
 
-// action returns nil for an op this connector has never heard of.
+// action reads the action of that op; nil: this connector does not know the op. The form's fault says what does not
+// fit.
 func (f *form) action(op relay.Op) relay.Action {
 	meta := decodeMetadata(f.sub("metadata"))
 	chat := func() relay.ChatID { return relay.ChatID(f.need("chat_id")) }
@@ -50,7 +51,7 @@ func (f *form) action(op relay.Op) relay.Action {
 		return relay.GetChatInfo{Chat: chat(), Meta: meta}
 	case relay.OpFollowUp:
 		return relay.FollowUp{
-			Session: relay.SessionKey(f.id("session_key")), Kind: f.id("kind"), // empty ones are declined as unknown ones are
+			Session: relay.SessionKey(f.id("session_key")), Kind: f.id("kind"), // if empty, declined like unknown ones
 			Content: f.prose("content"), Meta: meta,
 		}
 	case relay.OpSendMedia:

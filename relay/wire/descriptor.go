@@ -6,7 +6,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Descriptor answers a Hello with the abilities of that platform.
+// Descriptor answers a Hello with the abilities of the platform that the hello named.
 type Descriptor struct{ relay.Descriptor }
 
 // defaultMaxLength replaces a missing limit: June gateways take 0 literally, August gateways replace it by this figure.

@@ -19,11 +19,12 @@ type Packed struct {
 const (
 	idKey     = `,"bufferId":"`
 	longestID = len("ffffffffffffffff-18446744073709551615")
-	idSpace   = len(idKey) + longestID + len(`"`)
+	idSpace   = len(idKey) + longestID + len(`"`) // bytes that an id may add to a frame
 )
 
 // Pack returns the frame of a delivery without a buffer id, with as many of the newest lines of context as fit under
-// any id. False: it does not fit even without context and is whole, or nil, when it cannot be encoded.
+// any id. If fits is false, line is the frame with its whole context, which is too large even without any; or it is
+// nil, because the delivery cannot be encoded.
 func Pack(d relay.Delivery) (line []byte, fits bool) {
 	var err error
 	switch d := d.(type) {

@@ -13,6 +13,7 @@ type form struct {
 	fault string // for the gateway's eyes: names a key, never a value
 }
 
+// miss notes the fault that a key is missing or has a wrong value, if it is the first fault.
 func (f *form) miss(key, want string) {
 	if f.fault == "" {
 		f.fault = key + " is missing or not " + want
@@ -70,7 +71,8 @@ func (f *form) count(key string) int64 {
 	return n
 }
 
-// currentName returns the second guard of a thread_rename. The first one wins over it.
+// currentName returns the second guard of a thread_rename; nil: there is none, or the first guard (connectorCreated) is
+// set, beside which it is ignored.
 func (f *form) currentName(connectorCreated bool) *string {
 	const key = "only_if_current_name"
 	raw := f.object[key]

@@ -29,6 +29,7 @@ type Hello struct {
 	OneByOne bool `json:"one_by_one,omitzero"`
 }
 
+// decodeHello reads a hello. Commands that exceed the limits are left out of the manifest.
 func decodeHello(o object) Hello {
 	h := Hello{Platform: cmp.Or(relay.PlatformID(o.id("platform")), relay.RelayPlatform), BotID: relay.BotID(o.id("botId")), OneByOne: o.hint("one_by_one")}
 	if bytes.HasPrefix(o["command_manifest"], []byte("[")) {

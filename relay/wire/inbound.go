@@ -14,6 +14,7 @@ type Inbound struct {
 	Buffer string
 }
 
+// inboundJSON is the form in which an Inbound is sent; the types behind it are its parts.
 type inboundJSON struct {
 	bare
 	Event  eventJSON `json:"event"`
@@ -93,7 +94,7 @@ func encodeContext(line relay.ContextLine) contextJSON {
 	return c
 }
 
-// frame never refuses: a gateway takes a frame without an event for an empty direct message, too.
+// frame returns the frame, even if its event is missing: a gateway reads that as an empty direct message, too.
 func (f inboundJSON) frame() Frame {
 	e := f.Event
 	ev := relay.Event{

@@ -24,7 +24,7 @@ const maxWait = 7 * 24 * time.Hour
 // a copy at every level would make a frame of a MiB cost several.
 type object map[string]json.RawMessage
 
-// parseObject reports false for anything but an object. No blanks stand around raw.
+// parseObject returns the members of the JSON object raw, which has no blanks at its ends; false: raw is anything else.
 func parseObject(raw []byte) (object, bool) {
 	if len(raw) == 0 || raw[0] != '{' || !json.Valid(raw) {
 		return nil, false
@@ -85,6 +85,7 @@ func (q *quotes) holds(c byte) bool {
 // text returns a string member.
 func (o object) text(key string) (string, bool) { return textOf(o[key]) }
 
+// textOf returns the text of a JSON string; false: raw is no string.
 func textOf(raw json.RawMessage) (string, bool) {
 	if len(raw) == 0 || raw[0] != '"' {
 		return "", false
@@ -99,7 +100,7 @@ func textOf(raw json.RawMessage) (string, bool) {
 
 // shortOf is textOf for texts of at most so many bytes; a longer one is not unpacked.
 func shortOf(raw json.RawMessage, most int) (string, bool) {
-	const escaped = 6 // bytes that one may take: \u0061
+	const escaped = 6 // bytes of JSON that one byte of text may take: \u0061
 	if len(raw) > escaped*most+len(`""`) {
 		return "", false
 	}

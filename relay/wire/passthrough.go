@@ -10,6 +10,7 @@ type PassthroughForward struct {
 	Buffer string
 }
 
+// forwardFrame is the form in which a PassthroughForward is sent.
 type forwardFrame struct {
 	bare
 	Forward forwardJSON `json:"forward"`

@@ -10,16 +10,17 @@ import (
 // OutboundResult answers one Outbound.
 type OutboundResult struct {
 	ID relay.RequestID
-	// Op is the operation that is answered. It is not sent, but an answer to relay.OpGetChatInfo is written differently:
-	// it has the chat's name and type twice, in chat_info and as members of the result, because the contract allows
-	// either. After decoding Op is relay.OpGetChatInfo if there was a chat_info, and empty otherwise.
+	// Op is the operation that is answered. It is not sent, but an answer to relay.OpGetChatInfo is written
+	// differently: it has the chat's name and type twice, in chat_info and as members of the result, because the
+	// contract allows either. After decoding Op is relay.OpGetChatInfo if there was a chat_info, and empty otherwise.
 	Op relay.Op
 	// Result is the action's result; it has no meaning if Err is set.
 	Result relay.Result
-	// Err is nil for success. Its Err field never travels.
+	// Err is nil for success. Its Err field is not sent.
 	Err *relay.ActionError
 }
 
+// resultJSON is the result in a resultFrame.
 type resultJSON struct {
 	Success        bool              `json:"success"`
 	MessageID      relay.MessageID   `json:"message_id,omitempty"`
@@ -28,7 +29,7 @@ type resultJSON struct {
 	AutoThreadName string            `json:"auto_thread_name,omitempty"`
 	// ChatID is there only when it is not the one that the action named: use it from now on.
 	ChatID relay.ChatID `json:"chat_id,omitempty"`
-	// Queued: nobody has sent it yet; it is on disk and will be.
+	// Queued: the message is on disk, and will be sent.
 	Queued   bool           `json:"queued,omitempty"`
 	ChatInfo *chatInfoJSON  `json:"chat_info,omitempty"`
 	Name     *string        `json:"name,omitempty"`
@@ -46,6 +47,7 @@ type chatInfoJSON struct {
 	Type relay.ChatType `json:"type"`
 }
 
+// resultFrame is the form in which an OutboundResult is sent.
 type resultFrame struct {
 	bare
 	ID     relay.RequestID `json:"requestId"`

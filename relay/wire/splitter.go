@@ -15,7 +15,7 @@ type Splitter struct {
 // ErrTooMany, the stream cannot be followed any further.
 func (s *Splitter) Feed(message []byte) ([][]byte, error) {
 	var lines [][]byte
-	whole := len(s.tail) == 0
+	whole := len(s.tail) == 0 // nothing came before part, which may then be kept without a copy
 	for {
 		part, rest, found := bytes.Cut(message, []byte("\n"))
 		if len(s.tail)+len(part) > MaxFrame {
@@ -45,7 +45,7 @@ func (s *Splitter) Feed(message []byte) ([][]byte, error) {
 	}
 }
 
-// Held returns how many bytes of an unfinished frame it keeps.
+// Held returns how many bytes of an unfinished frame the splitter keeps.
 func (s *Splitter) Held() int { return len(s.tail) }
 
 // finish adds line unless it is blank, and begins the next one.

@@ -19,7 +19,7 @@
 //  4. A decoded frame can be encoded, and that decodes to the same frame.
 //  5. An outbound frame that has a request id always decodes, so that it can be answered, unless
 //     it has more values than MaxValues, or is over MaxFrame once repaired.
-//  6. Traits, the event's own id, its bot and its time never leave.
+//  6. An event's traits, own id and time are never sent, and its bot only with a forward.
 //  7. An id that a gateway sent is at most 1 KiB, so an answer that repeats it fits in a frame.
 package wire
 
@@ -158,7 +158,8 @@ func values(line []byte) int {
 	return n
 }
 
-// parseLine tells the three kinds of line apart: an object, other JSON, and no JSON.
+// parseLine returns the object in a line, whose invalid UTF-8 it replaces. The error is ErrNotObject for other JSON,
+// and ErrNotJSON for anything else.
 func parseLine(line []byte) (object, error) {
 	line = bytes.Trim(line, blanks)
 	if !utf8.Valid(line) {

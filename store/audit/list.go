@@ -24,8 +24,8 @@ const (
 // count counts rows: of a tenant, or of one credential in it.
 type count struct {
 	N int `json:"n"`
-	// From is a number that no row of the credential is below, so that its oldest is found without
-	// looking at the same rows of others again and again.
+	// No row of the credential has a number below From: the search for its oldest row begins there, and does not read
+	// the same rows of others again and again. It is not used for a tenant's count.
 	From uint64 `json:"from,omitempty"`
 }
 
@@ -83,14 +83,14 @@ func Add(w *table.Writer, e Entry) error {
 			if err := Recount(w); err != nil {
 				return err
 			}
-			break // the new row is there already
+			break // Recount has counted the new row, too
 		}
 		c.N++
 		if err := w.Put(Counts, of.key(), c); err != nil {
 			return err
 		}
 	}
-	// The credential's own go first.
+	// The credential's own rows are dropped first.
 	for _, of := range slices.Backward(e.countedWith()) {
 		if err := trim(w, of); err != nil {
 			return err
@@ -130,12 +130,13 @@ func oldest(w *table.Writer, of auditor, from uint64) (k []byte, e Entry) {
 	return nil, Entry{}
 }
 
-// drop drops the row e under k, which is the oldest of somebody it counts for.
+// drop deletes the row e under k, which is the oldest of those counted with one of its auditors, and lowers the counts
+// that include it.
 func drop(w *table.Writer, k []byte, e Entry) error {
 	if err := w.Delete(Rows, k); err != nil {
 		return err
 	}
-	e.Tenant = tenantOf(k) // it may be damaged
+	e.Tenant = tenantOf(k) // e may be damaged, and then has no tenant
 	for _, of := range e.countedWith() {
 		c, _, err := table.Load[count](w.Tx, Counts, of.key())
 		if err != nil {
@@ -203,8 +204,8 @@ type Log struct{ db *table.DB }
 func New(db *table.DB) *Log { return &Log{db} }
 
 // List lists the newest limit rows of all tenants, or of those that which selects, the newest last; a limit of 0 means
-// all. The newest 10,000 rows of each tenant are kept, and of those without a tenant; of these, at most 2,000 belong to
-// one credential. Damaged rows come back as an error that names them, together with the others.
+// all. The newest 10,000 rows of each tenant are kept, and of the rows without a tenant; at most 2,000 of a tenant's
+// rows belong to one credential. Damaged rows come back as an error that names them, together with the others.
 func (l *Log) List(ctx context.Context, limit int, which ...func(Entry) bool) ([]Entry, error) {
 	var bad error
 	out, err := table.Get(ctx, l.db, "audit", func(t *bolt.Tx) (out []Entry, _ error) {

@@ -24,11 +24,11 @@ const (
 	// Kept is how long the log remembers which instance sent a message.
 	Kept = 48 * time.Hour
 	// Held is for how long an instance that removed a bot's only reaction on a message has the place to itself: the
-	// next one follows when a turn ends, and nobody's must come between.
+	// instance sets the next reaction when its turn ends, and no other instance's reaction must come between.
 	Held = time.Minute
 	// Max is how many messages and reactions of one instance are remembered, the newest.
 	Max = 5000
-	// Spare is how many more there may be before the oldest are dropped.
+	// Spare is how many more than Max there may be before the oldest are dropped.
 	Spare = 500
 )
 
@@ -52,7 +52,8 @@ func reactionKey(r relay.Reaction) []byte {
 type Log struct {
 	db    *table.DB
 	notes table.Notes[Record]
-	// counts say how many are on disk of an instance, about: they decide when the oldest are looked for. The writer's.
+	// counts say about how many records of an instance are on disk: if they are too many, Ride looks for the oldest.
+	// Only the writer uses counts.
 	counts map[relay.InstanceID]int
 }
 
@@ -67,8 +68,8 @@ func (l *Log) Load(t *bolt.Tx) {
 	}
 }
 
-// Note remembers that i sent messages in a chat. It does not block, and writes with the next
-// commit. At most the newest 5,000 of an instance are remembered, reactions among them, for 48 hours.
+// Note remembers that i sent messages in a chat. It does not block; the next commit stores it. At most the newest 5,000
+// of an instance are remembered, reactions among them, for 48 hours.
 func (l *Log) Note(i relay.InstanceID, c relay.Chat, ids ...relay.MessageID) {
 	now := l.db.Now()
 	for _, m := range ids {
@@ -78,8 +79,8 @@ func (l *Log) Note(i relay.InstanceID, c relay.Chat, ids ...relay.MessageID) {
 	}
 }
 
-// NoteReaction remembers that i set a reaction, or removed it, as Note does. One that is removed is forgotten at once, and
-// a bot's only one after Held.
+// NoteReaction remembers that i set a reaction, or removed it, as Note does. A reaction that was removed is forgotten
+// at once; if it was the bot's only one on the message, after Held.
 func (l *Log) NoteReaction(i relay.InstanceID, r relay.Reaction, removed bool) {
 	at := l.db.Now()
 	switch {

@@ -1,6 +1,6 @@
 // Package backup keeps copies of the database: on demand, and every night. It handles files, names and encryption;
-// package store defines the content of a copy. The command writes the file, from a stream of the server: so it belongs
-// to the operator, and a sandboxed server needs no place for it.
+// package store defines the content of a copy. The command writes the file, from a stream of the server: so the file
+// belongs to the operator, and a sandboxed server needs no place for it.
 //
 // Invariants, each held by the test that names its number:
 //

@@ -44,15 +44,15 @@ const (
 	lookAgain   = time.Hour // at the latest: the clock may be set, and a machine may have slept
 )
 
-// Keeper takes a snapshot every night and keeps the newest few. A machine that is off at night takes it when it is on
-// again. Run is for one goroutine; Stats may be called from any.
+// Keeper takes a snapshot every night and keeps the newest few. A machine that is off at night takes the snapshot when
+// it is on again. Run is for one goroutine; Stats may be called from any.
 type Keeper struct {
 	// Set once, by NewKeeper.
 	db Database
 	o  Options
 
 	// Run's own.
-	looked time.Time // when a snapshot was due last and nothing had changed
+	looked time.Time // when a snapshot was last due and not taken, because nothing had changed
 
 	mu    sync.Mutex // guards stats
 	stats Stats
@@ -66,7 +66,7 @@ type Stats struct {
 	Err       error // of the last try; nil: it worked
 }
 
-// NewKeeper makes a Keeper. It has checked nothing but the recipient.
+// NewKeeper makes a Keeper. It checks only the recipient.
 func NewKeeper(db Database, o Options) (*Keeper, error) {
 	if err := CheckRecipient(o.Recipient); err != nil {
 		return nil, fmt.Errorf("recipient: %w", err)
@@ -123,7 +123,8 @@ func (k *Keeper) step(ctx context.Context) time.Duration {
 	return min(lookAgain, next.Sub(k.o.Now()))
 }
 
-// keep returns when the next snapshot is due.
+// keep takes a snapshot if one is due and the database has changed since the newest one, and returns when the next is
+// due.
 func (k *Keeper) keep(ctx context.Context) (next time.Time, err error) {
 	now, last := k.o.Now().Round(0), k.looked // by the clock on the wall, which may be set
 	if last.After(now) {
@@ -136,7 +137,7 @@ func (k *Keeper) keep(ctx context.Context) (next time.Time, err error) {
 	if len(all) > 0 {
 		newest := all[len(all)-1]
 		k.noteNewest(newest)
-		if newest.at.After(last) && !newest.at.After(now) { // otherwise all are from the future
+		if newest.at.After(last) && !newest.at.After(now) { // if the newest is from the future, all are
 			last = newest.at
 		}
 		if due := k.due(last); now.Before(due) {
@@ -161,7 +162,7 @@ func (k *Keeper) keep(ctx context.Context) (next time.Time, err error) {
 	k.noteNewest(taken)
 	k.o.Count(count.SnapshotTaken)
 	k.o.Log.Info("snapshot taken", "file", m.Path, "bytes", m.Bytes, "encrypted", m.Encrypted)
-	return k.due(now), k.prune(append(all, taken)) // it is the newest of all
+	return k.due(now), k.prune(append(all, taken)) // taken is the newest of all
 }
 
 func (k *Keeper) noteNewest(s snapshot) {
@@ -195,8 +196,8 @@ func (k *Keeper) prune(all []snapshot) error {
 	return errors.Join(errs...)
 }
 
-// list returns the snapshots in the folder, oldest first. One from the future was taken while the clock was ahead, or
-// before it was set back: it is older than any that is taken now.
+// list returns the snapshots in the folder, oldest first. A snapshot from the future was taken while the clock was
+// ahead, or before it was set back: it is sorted as older than any that is taken now.
 func list(dir string, now time.Time) ([]snapshot, error) {
 	files, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

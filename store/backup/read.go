@@ -59,9 +59,9 @@ func decrypted(f *os.File, identity string) (io.Reader, error) {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
 		}
-		// Of the kind that backups are encrypted for (CheckRecipient).
+		// Backups are encrypted for keys of this kind only (CheckRecipient).
 		id, err := age.ParseX25519Identity(line)
-		if err != nil { // it may quote the file
+		if err != nil { // err may quote the file
 			ids = nil
 			break
 		}

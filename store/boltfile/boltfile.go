@@ -87,12 +87,13 @@ type File struct {
 	file     *os.File // the file that bolt has open
 	o        Options
 	fellBack bool
-	squeezed bool          // Open has squeezed it
-	leftover bool          // it still has to be squeezed
+	squeezed bool          // Open has removed the free pages, as Writer.Squeeze asked
+	leftover bool          // that was asked, and Open could not do it
 	failed   chan struct{} // closed by fail
 	ended    chan struct{} // closed when the writer has returned
 
-	// shown holds a token. The writer takes it while it commits; a reader takes it for a moment when it begins.
+	// shown holds one token. The writer has it from before a commit until after the sync; a reader takes it only to
+	// begin its transaction. So no reader begins between a commit and its sync.
 	shown chan struct{}
 
 	// Written by the writer, read by anybody.
@@ -181,7 +182,8 @@ func lock(path string, o Options) (b *bolt.DB, f *os.File, err error) {
 
 // start lets the owner of the records prepare the open file, and starts the writer.
 func (f *File) start(got Found) error {
-	// A killed process may have left its last writes in the kernel's memory only. We are about to build on them.
+	// A killed process may have left its last writes in the kernel's memory only. They are synced before anything is
+	// written that builds on them.
 	if err := f.bolt.Sync(); err != nil {
 		return fmt.Errorf("sync: %w", err)
 	}
@@ -193,6 +195,7 @@ func (f *File) start(got Found) error {
 			return err
 		}
 	}
+	// Update also makes the digest anew, if none can be read.
 	if split, err := f.isSplit(); err != nil || split || got.expected == nil {
 		if err := errors.Join(err, Update(f.bolt, gather)); err != nil {
 			return err
@@ -259,7 +262,7 @@ func boltError(err error) error {
 	return err
 }
 
-// Close finishes the writes that wait, and then last; it refuses new ones and releases the file.
+// Close runs the ops that wait, and then last, unless that is nil. It refuses new ops, and releases the file.
 func (f *File) Close(last *Op) error {
 	f.queue.close(errClosed, last)
 	<-f.ended
@@ -334,8 +337,8 @@ type Stats struct {
 	FileBytes    int64 // as the file system says
 	// FellBack: the newest commit was unreadable when the file was opened, and the one before it is used.
 	FellBack bool
-	// Squeezed: Open removed the file's free pages, and with them deleted and replaced values. Leftover: that still has
-	// to be done, and Open could not do it.
+	// Squeezed: Open removed the file's free pages, and with them deleted and replaced values. Leftover: Open could not
+	// remove them, and the next Open tries again.
 	Squeezed, Leftover bool
 }
 

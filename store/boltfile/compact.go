@@ -35,7 +35,7 @@ func bloated(b *bolt.DB, f *os.File) (size int64, yes bool) {
 const squeezeKey = "squeeze"
 
 // Squeeze makes the next opening of the file remove its free pages, and with them deleted and replaced data. The
-// request is stored in this transaction, and removed when it is done: a crash in between leaves nothing behind.
+// request is stored in this transaction, and deleted only after the free pages were removed: so no crash loses it.
 func (w *Writer) Squeeze() error {
 	k := []byte(squeezeKey)
 	return w.PutSealed(MetaBucket, k, Seal(k, []byte("true")))
@@ -69,23 +69,23 @@ func compact(path string, b *bolt.DB, was Found, o Options) error {
 	}, func(temp string) error { return files.Replace(temp, path, "") })
 }
 
-// compactInto copies all records of b into the empty file temp. It does not sync it.
+// compactInto copies all records of b into the empty file temp. It does not sync temp.
 func compactInto(temp string, b *bolt.DB, o Options) error {
 	o.OpenFile = os.OpenFile // tests want to hear only of the database itself
 	dst, err := OpenBolt(temp, o)
 	if err != nil {
 		return err
 	}
-	dst.NoSync = true // as a whole, by the caller
+	dst.NoSync = true // the caller syncs the whole file once
 	err = bolt.Compact(dst, b, BatchBytes)
 	if err == nil {
-		err = Update(dst, func(*bolt.Tx) error { return nil }) // its commits have other numbers
+		err = Update(dst, func(*bolt.Tx) error { return nil }) // this makes the digest anew: it names a commit, and the copy's commits have other numbers
 	}
 	return errors.Join(err, dst.Close())
 }
 
-// improve logs the findings, and puts a compacted copy of the file in the place of path if that is due or worth it. If
-// it reports true, the caller must begin again with the copy.
+// improve logs the findings, and puts a compacted copy of the file in the place of path if a squeeze is due, or if
+// o.Compact is set and the file is bloated. If improve returns true, the caller must begin again with the copy.
 func improve(path string, b *bolt.DB, f *os.File, got Found, due bool, o Options) (replaced bool) {
 	switch {
 	case got.FellBack:

@@ -14,9 +14,9 @@ import (
 // Leftovers returns a pattern that matches the names under which databases for path are made.
 func Leftovers(path string) string { return filepath.Base(path) + ".new-*" }
 
-// create makes an empty database at path. It makes it under another name first, because a power cut in the middle can
-// leave a file that never opens again. If another process was quicker, its file stays; it may have removed ours as a
-// leftover.
+// create makes an empty database at path. It makes the file under another name first, because a power cut in the middle
+// can leave a file that never opens again. If another process was quicker, that process's file stays, and create
+// returns nil, even if the other has removed ours as a leftover.
 func create(path string, o Options) error {
 	err := files.Create(path, Leftovers(path), func(f *os.File) error {
 		files.Give(f, path)
@@ -37,7 +37,7 @@ func create(path string, o Options) error {
 // inPages copies the file named from into to, page by page. bbolt writes its first pages in one piece, and the kernel
 // may keep such a piece as one: then each commit's meta page would be written back, or counted, with its neighbours.
 // The file's bytes are not all in memory at once, because a fresh server's heap would then be allowed to grow to twice
-// that. Empty parts stay holes, as where bbolt lets a file grow.
+// their size. Empty parts stay holes, as where bbolt lets a file grow.
 func inPages(to *os.File, from string) error {
 	in, err := os.Open(from)
 	if err != nil {

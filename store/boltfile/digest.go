@@ -69,7 +69,7 @@ func isDigest(bucket string, k []byte) bool { return bucket == MetaBucket && str
 var errOtherRecords = errors.New("the records are not those of the newest commit: some are missing or older ones are back, " +
 	"and which cannot be told")
 
-// loadDigest returns the stored digest; ok is false if there is no readable one.
+// loadDigest returns the digest in the record value under k; ok is false if that cannot be read.
 func loadDigest(k, value []byte) (d Digest, ok bool) {
 	payload, err := Unseal(k, value)
 	if err != nil || len(payload) != digestSize {
@@ -79,7 +79,7 @@ func loadDigest(k, value []byte) (d Digest, ok bool) {
 	return Digest{N: int(n.Uint64(payload)), Sum: n.Uint64(payload[8:]), Tx: n.Uint64(payload[16:])}, true
 }
 
-// storedDigest returns the one in the file.
+// storedDigest returns the digest that is stored in the file.
 func storedDigest(t *bolt.Tx) (Digest, error) {
 	d, ok := loadDigest([]byte(digestKey), metaValue(t, digestKey))
 	if !ok {
@@ -88,6 +88,7 @@ func storedDigest(t *bolt.Tx) (Digest, error) {
 	return d, nil
 }
 
+// putDigest stores d in t, with the number of t as its commit.
 func putDigest(t *bolt.Tx, d Digest) error {
 	n, payload := binary.BigEndian, make([]byte, 0, digestSize)
 	payload = n.AppendUint64(n.AppendUint64(n.AppendUint64(payload, uint64(d.N)), d.Sum), uint64(t.ID()))

@@ -7,9 +7,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// A log may forget: when an engine takes over that was copied late, the newest entries are gone. So a file remembers
-// the terms of the leaders through which it came. Numbers alone would not distinguish two histories, and a file keeps
-// no entries.
+// A log may forget: if a copy of the engine (package cluster) takes over that lacked the newest entries, these are
+// gone. So a file remembers the terms of the leaders through which it came. The numbers of entries alone would not
+// distinguish two histories, and a file does not contain the entries.
 const (
 	termsKey = "terms"
 	termSize = 3*8 + 1
@@ -21,7 +21,7 @@ type Term struct {
 	Term   uint64
 	First  uint64 // the number of its first entry
 	After  uint64 // the entry that the file was at before that: First-1, or less if the log already had later entries
-	Forced bool   // it began with another file, which the operator put there
+	Forced bool   // the leader began with another file, which the operator put in place of the former one
 }
 
 // History is the place of a file in a log, and the terms through which it came there.
@@ -30,7 +30,7 @@ type History struct {
 	Terms []Term // the newest is the last
 }
 
-// historyOf returns the one of t's file.
+// historyOf returns the history of t's file.
 func historyOf(t *bolt.Tx) (h History, err error) {
 	if h.Place, err = PlaceOf(t); err != nil {
 		return h, err
@@ -59,7 +59,7 @@ func parseTerms(value []byte) (terms []Term, err error) {
 }
 
 // beginTerm stores in the file that its next entry is the first of l's term, and that the file was at entry after until
-// then.
+// then. base: that next entry is the whole file.
 func (w *Writer) beginTerm(l Log, after uint64, base bool) error {
 	h, err := historyOf(w.Tx)
 	if err != nil {
@@ -79,7 +79,7 @@ func (w *Writer) beginTerm(l Log, after uint64, base bool) error {
 			b[len(b)-1] = 1
 		}
 	}
-	w.recording = true // also in a base
+	w.recording = true // of a base, the other records are recorded already
 	k := []byte(termsKey)
 	return w.PutSealed(MetaBucket, k, Seal(k, b))
 }
@@ -102,7 +102,7 @@ func HistoryAt(path string, o Options) (h History, err error) {
 	return h, errors.Join(err, b.Close())
 }
 
-// History returns the history of a file that has e, which is a base.
+// History returns the history of a file that ends with e, which must be a base.
 func (e Entry) History() (h History, err error) {
 	h.Place = e.Place
 	err = changes(e.changes, func(c change) error {
@@ -132,8 +132,8 @@ func (h History) Has(term, n uint64) bool {
 	return false
 }
 
-// Misses counts the entries of h that are not in now: they are lost, unless somebody wanted that. It ignores entries
-// that are too old to be remembered.
+// Misses counts the entries of h that are not in now: these are lost. It returns 0 if the operator wanted that
+// (Term.Forced), and if the terms that both had in common are too old to be remembered.
 func (h History) Misses(now History) uint64 {
 	shared, forced := uint64(0), false
 	for i, t := range now.Terms {

@@ -42,7 +42,7 @@ type Log struct {
 	To     CommitLog
 	Term   uint64 // grows with every change of leader; no two leaders ever have the same, whatever the log forgot between them
 	Top    uint64 // the number of its newest entry when the file is opened; 0: it is empty
-	Forced bool   // the operator had it made of another file, and entries that it lacks are not missed
+	Forced bool   // the operator gave the log another file; entries that this file lacks do not count as lost
 }
 
 // Place is the position of a file in a log.
@@ -121,7 +121,7 @@ func (f *File) entry(w *Writer, base bool) (Place, []byte, error) {
 	if err != nil {
 		return was, nil, err
 	}
-	if base { // no number comes twice: neither the log's nor, where the log has lost some, the file's
+	if base { // no number may come twice: the base comes after the log's newest entry, and after the file's, which the log may have lost
 		was.N = max(l.Top, was.N)
 	}
 	p := was.next(l.Term, w.recorded, besidesPlace(f.digest.plus(w.delta), w.Tx))
@@ -135,14 +135,15 @@ func (f *File) entry(w *Writer, base bool) (Place, []byte, error) {
 	return p, e, w.putPlace(p)
 }
 
-// putPlace stores p. It is in the entry's head, and not among its changes.
+// putPlace stores p in the file. It is not recorded, because an entry has its place in its head and not among its
+// changes.
 func (w *Writer) putPlace(p Place) error {
 	w.recording = false
 	k := []byte(placeKey)
 	return w.PutSealed(MetaBucket, k, Seal(k, p.append(nil)))
 }
 
-// The parts of a recorded change; it always has its bucket.
+// The bits of the first byte of a recorded change: they say which parts it has besides its bucket.
 const (
 	hasKey = 1 << iota
 	hasValue
@@ -241,7 +242,7 @@ func (e Entry) Follows(p Place) bool {
 	return e.Place.N == p.N+1 && p.next(e.Place.Term, e.changes, Digest{}).Chain == e.Place.Chain
 }
 
-// ErrNotNext: the entry does not continue the file. Either the file is another one's, or entries are missing.
+// ErrNotNext: the entry does not continue the file. Either the file belongs to another log, or entries are missing.
 var ErrNotNext = errors.New("the entry does not continue this file")
 
 // Replay applies e to the file b, which nobody else uses, in a transaction of its own. After an error b is unchanged:
@@ -316,7 +317,7 @@ func Follow(path string, o Options) (*Follower, error) {
 	if err := b.View(func(t *bolt.Tx) (err error) { f.at, err = PlaceOf(t); return err }); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
-	if got.FellBack && f.at.N > 0 { // this takes the place of the commit that did not end, or the next start would say that it is lost
+	if got.FellBack && f.at.N > 0 { // a commit without changes replaces the unfinished one, or the next start would say that it is lost
 		o.Log.Warn("the newest commit of the database did not end; the log has all that anybody was told of")
 		err := b.Update(func(t *bolt.Tx) error {
 			d, err := storedDigest(t)
@@ -336,7 +337,7 @@ func Follow(path string, o Options) (*Follower, error) {
 func (f *Follower) At() Place { return f.at }
 
 // Apply applies entries, in order, all or none; they are on the disk when it returns. ErrNotNext, ErrDamaged: the file
-// can only be made anew. ErrNewer: this version does not know the schema of one of them.
+// can only be made anew. ErrNewer: this version does not know the schema of one of the entries.
 func (f *Follower) Apply(entries ...Entry) error {
 	if len(entries) == 0 {
 		return nil
@@ -367,6 +368,7 @@ func (f *Follower) History() (h History, err error) {
 // Close closes the file.
 func (f *Follower) Close() error { return f.b.Close() }
 
+// dropAll deletes all buckets.
 func dropAll(t *bolt.Tx) error {
 	var names [][]byte
 	err := t.ForEach(func(name []byte, _ *bolt.Bucket) error {
@@ -396,9 +398,9 @@ func (w *Writer) recordAll() error {
 	})
 }
 
-// enterLog appends the whole file to its log, unless it is as the newest entry left it. So a file can continue that is
-// ahead of its log, or belongs to another one: the opener has decided that it may. Before a base the numbering may have
-// a gap.
+// enterLog appends the whole file to its log, as a base, unless the file is as the log's newest entry left it. So a
+// file that is ahead of the log, or that belonged to another log, can be used: whoever opened it has decided that it
+// may. Before a base the numbers of the entries may have a gap.
 func (f *File) enterLog() error {
 	b, err := f.begin(true)
 	if err != nil {

@@ -32,13 +32,14 @@ type metas struct {
 	// broken: the other meta page has wrong content. A power cut during its write does that to a commit of which nobody
 	// was told; any other cause damages a commit that counted.
 	broken bool
-	// lost: the broken one may be the newer of the two.
+	// lost: the broken meta page may be the newer of the two.
 	lost bool
 }
 
+// readMetas reads both meta pages. It returns an error if neither is intact, or if one cannot be read.
 func readMetas(f io.ReaderAt) (m metas, err error) {
 	at, size := int64(0), int64(PageSize)
-	var raw []byte // of the broken one
+	var raw []byte // the content of the broken meta page
 	for i := range int64(2) {
 		b := make([]byte, metaSize)
 		at = i*size + pageHeader
@@ -92,7 +93,7 @@ func parseMeta(b []byte) (meta, error) {
 	return m, nil
 }
 
-// retract overwrites the checksum of the meta page at an offset with zeros, so that bbolt never uses that page again. All
+// retract overwrites the checksum of the meta page at the offset at with zeros: then bbolt does not use that page. All
 // other fields of the page stay. If retract is stopped in the middle, the page may still be intact.
 func retract(f *os.File, at int64) error {
 	if _, err := f.WriteAt(make([]byte, metaSize-metaSumAt), at+metaSumAt); err != nil {

@@ -11,8 +11,8 @@ import (
 const (
 	batchOps   = 256
 	BatchBytes = 1 << 20
-	// A disk that takes longer than slowCommit for one commit is worth waiting lingerFor more
-	// ops for; on a quick one any wait costs more than it brings.
+	// If the last commit took longer than slowCommit, the writer waits lingerFor for more ops; after a quicker commit a
+	// timed wait would cost more than it brings.
 	slowCommit = 3 * time.Millisecond
 	lingerFor  = 300 * time.Microsecond
 )
@@ -66,7 +66,7 @@ func (q *queue) push(o *Op) error {
 func (q *queue) signal() {
 	select {
 	case q.wake <- struct{}{}:
-	default: // it will look anyway
+	default: // wake is full: the writer looks anyway
 	}
 }
 
@@ -92,7 +92,8 @@ func (q *queue) len() int {
 }
 
 // take blocks until there are ops and returns the next batch, marked as begun. It returns nil if the queue is closed
-// and empty. lastOps is how many ops the previous commit had, lastTook how long it took.
+// and empty. lastOps is how many ops the previous commit had, lastTook how long it took. If it had several, take first
+// gives their callers time to come back (gather).
 func (q *queue) take(lastOps int, lastTook time.Duration) []*Op {
 	for alone := lastOps <= 1; ; {
 		q.mu.Lock()
@@ -123,7 +124,7 @@ func (q *queue) gather(lastTook time.Duration) {
 		<-t.C
 		return
 	}
-	// On a quick disk: wait only as long as it costs no more than letting other goroutines run that are ready.
+	// On a quick disk: let other goroutines run, as long as that brings more ops.
 	for have := 0; ; {
 		runtime.Gosched()
 		n := q.len()
@@ -134,7 +135,7 @@ func (q *queue) gather(lastTook time.Duration) {
 	}
 }
 
-// drainLocked takes the next batch off the queue, without withdrawn ops. q.mu must be held.
+// drainLocked removes the next batch from the queue and returns it, without withdrawn ops. q.mu must be held.
 func (q *queue) drainLocked() []*Op {
 	var batch []*Op
 	n, bytes := 0, 0

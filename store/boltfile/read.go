@@ -11,8 +11,8 @@ import (
 )
 
 // Read runs fn in a read transaction of its own. fn must copy what it keeps. The data that fn sees is on disk: bbolt
-// shows readers a commit before its sync, and an answer based on that could outlive its data. A page that cannot be
-// read is ErrFailed.
+// shows readers a commit before its sync, and the data of an answer given then could still be lost. A page that cannot
+// be read is ErrFailed.
 func (f *File) Read(ctx context.Context, fn func(*bolt.Tx) error) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err

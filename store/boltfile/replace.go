@@ -15,10 +15,11 @@ import (
 )
 
 // Replace replaces the file at path by the content of r, and keeps the former file beside it under another name.
-// prepare is called with the new file, which nobody else knows of, and with the former one, locked; nil if there is
-// none that bbolt opens. After any error the file at path is unchanged.
+// prepare is called with the new file, which nobody else knows of, and with the former one, locked; former is nil if
+// there is none that bbolt can open. After any error the file at path is unchanged.
 func Replace(path string, r io.Reader, o Options, prepare func(temp string, former *bolt.DB) error) (kept string, err error) {
-	// Held to the end, so that no server can start meanwhile. A file that cannot be opened is not in use either.
+	// The former file is locked to the end, so that no server can start meanwhile. No server uses a file that cannot be
+	// opened.
 	former, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: o.LockTimeout})
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
@@ -64,8 +65,8 @@ func Trailer(at time.Time) []byte {
 	return binary.BigEndian.AppendUint32(b, Checksum(b, nil))
 }
 
-// CutTrailer cuts the trailer off the backup at path; false if it has none, like a copy of the file that was made by
-// hand.
+// CutTrailer cuts the trailer off the backup at path, and returns when the backup was made; ok is false if it has no
+// trailer, like a copy of the file that was made by hand.
 func CutTrailer(path string) (made time.Time, ok bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

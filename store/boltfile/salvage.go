@@ -6,8 +6,8 @@ import (
 )
 
 // Salvage calls each for every readable record of the file at path. The records are those of the newest commit, or of
-// the one before it if less of that is damaged. lost lists what cannot be read; the error comes from each, or says that
-// there is nothing to begin with.
+// the commit before it, if less of that one is damaged. lost lists what cannot be read; the error comes from each, or
+// says that there is nothing to begin with.
 func Salvage(path string, each func(bucket string, k, value []byte) error) (lost []error, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -23,7 +23,7 @@ func Salvage(path string, each func(bucket string, k, value []byte) error) (lost
 		return nil, unsound(err)
 	}
 	walk := func(m meta, each func(bucket string, k, value []byte) error) (lost []error, err error) {
-		m.pages = min(m.pages, uint64(info.Size())/uint64(m.pageSize)+1) // it may be cut off
+		m.pages = min(m.pages, uint64(info.Size())/uint64(m.pageSize)+1) // the file may be cut off
 		p := walker(f, m)
 		p.each, p.lost = each, func(err error) { lost = append(lost, err) }
 		err = p.walk(m.root, "", nil, nil)

@@ -11,15 +11,15 @@ import (
 // A full disk is no damage: bbolt rolls the transaction back, and no meta page mentions it. From then on changes that
 // make the file grow are refused. Deletions are still tried, because they mostly find space inside the file, and an
 // acknowledgement that is not stored means that a message comes again. Now and then the writer asks the disk for some
-// space (askForSpace). When it gets it, it accepts everything again.
+// space (askForSpace). When the disk gives it, the writer accepts everything again.
 const (
 	someSpace  = 256 << 10   // bytes
 	firstPause = time.Second // doubled after every try
 	maxPause   = 30 * time.Second
 )
 
-// noSpace reports whether err is a write or a growth of the file that was refused for lack of space. If a sync says so
-// it is different: the data that it was to bring to the disk may be gone.
+// noSpace reports whether err is a write or a growth of the file that was refused for lack of space. The same error
+// from a sync does not count: the data that the sync was to bring to the disk may be gone.
 func noSpace(err error) bool {
 	if err == nil {
 		return false
@@ -37,8 +37,8 @@ func noSpace(err error) bool {
 	return false
 }
 
-// asBefore reports whether the newest commit in the file is the last one that was synced. After a failed write it could
-// in theory be another one: if that write was of a meta page, and the whole page arrived.
+// asBefore reports whether the newest commit in the file is the last one that was synced. After a failed write that
+// could be false: if the write was that of a meta page, and the whole page arrived.
 func (f *File) asBefore() bool {
 	t, err := f.begin(false)
 	if err != nil {
@@ -58,14 +58,15 @@ func (f *File) refuseGrowth(why error) {
 // askLater makes the writer ask for space after the pause. The timer's function queues an op, and does not wait.
 func (f *File) askLater() {
 	f.timer = time.AfterFunc(f.pause, func() {
-		_ = f.queue.push(&Op{Run: func(Batch) error { // closed: nobody needs space any more
+		_ = f.queue.push(&Op{Run: func(Batch) error { // an error says that the file is closed: nobody needs space any more
 			f.due = true
 			return nil
 		}})
 	})
 }
 
-// askForSpace writes zeros behind the pages in use, where nobody reads and the file would grow next.
+// askForSpace writes zeros behind the pages in use, where nobody reads and the file would grow next. If the disk has no
+// space, it tries again after a longer pause.
 func (f *File) askForSpace() error {
 	f.due = false
 	t, err := f.begin(false)

@@ -7,7 +7,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Writer is a write transaction that the ops of one batch share. The embedded one is for reading.
+// Writer is a write transaction that the ops of one batch share. The embedded bolt.Tx is for reading only.
 type Writer struct {
 	*bolt.Tx
 	// Changes counts the changes so far, also those that are still to be made: code that holds a change back until
@@ -23,7 +23,7 @@ type Writer struct {
 // Edit makes a Writer of the transaction x, for a caller who has the file alone: in Update or before it.
 func Edit(x *bolt.Tx) *Writer { return &Writer{Tx: x} }
 
-// change is one change of a file: the only kind there is while it is in use.
+// change is one change of a file. A file in use is changed in no other way.
 type change struct {
 	bucket string // made when it is missing
 	key    []byte // nil: of the bucket itself
@@ -33,7 +33,7 @@ type change struct {
 	made   bool   // the bucket itself is made; only in a log
 }
 
-// PutSealed stores an envelope under k.
+// PutSealed stores value, an envelope for k, under k.
 func (w *Writer) PutSealed(bucket string, k, value []byte) error {
 	return w.change(change{bucket: bucket, key: k, value: value})
 }
@@ -51,7 +51,7 @@ func (w *Writer) Delete(bucket string, k []byte) error {
 // Drop removes a bucket.
 func (w *Writer) Drop(bucket string) error { return w.change(change{bucket: bucket}) }
 
-// Next gives out the bucket's next running number.
+// Next returns the bucket's next running number, which nobody has had before.
 func (w *Writer) Next(bucket string) (n uint64, err error) {
 	if b := w.Bucket([]byte(bucket)); b != nil {
 		n = b.Sequence()

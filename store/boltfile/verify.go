@@ -20,9 +20,9 @@ type Found struct {
 	Bad []Damaged
 	// FellBack: the newest commit is unreadable; everything here is about the one before it.
 	FellBack bool
-	torn     *meta // the meta page of that commit, if bbolt would still use it
+	torn     *meta // the meta page of the unreadable commit, if bbolt would still use it
 	broken   bool  // a meta page is damaged, and nothing is lost with it
-	of       meta  // the commit
+	of       meta  // the commit that was checked
 	records  Digest
 	expected *Digest // the digest stored in the file; nil if none can be read
 }
@@ -34,8 +34,8 @@ type Damaged struct {
 	Err    error // ErrDamaged, with the bucket and the key
 }
 
-// Misses returns nil, or an error that says that there are fewer or more records than bad records explain, or that the
-// whole tree belongs to an older commit.
+// Misses returns nil, or an error: the digest counts fewer or more records, or other content that no damaged record
+// explains, or the whole tree belongs to an older commit.
 func (f Found) Misses() error {
 	d := f.expected
 	if d == nil { // the digest is a damaged record, and named as one
@@ -50,12 +50,12 @@ func (f Found) Misses() error {
 // How much of a commit is there.
 const (
 	whole      = iota
-	badRecords // and no others are missing
+	badRecords // some records are damaged, and none are missing
 	recordsLost
 	pagesLost
 )
 
-// grade rates how much of a commit is there, of which a walk has found f.
+// grade rates how much of a commit is there. f and err are the result of the walk through its pages.
 func (f Found) grade(err error) int {
 	switch {
 	case err != nil:
@@ -68,8 +68,8 @@ func (f Found) grade(err error) int {
 	return whole
 }
 
-// Verify checks the file at path. It returns nil, or ErrDamaged with the damage named. Only a server that writes to the
-// file at the same time may mislead it.
+// Verify checks the file at path. It returns nil, or ErrDamaged with the damage named. The answer can be wrong only if
+// a server writes to the file at the same time.
 func Verify(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -118,7 +118,8 @@ func Adopt(path string) (got Found, err error) {
 	return got, err
 }
 
-// verify reports why bbolt must not be given the file at path: ErrDamaged, ErrLocked, or the system's error.
+// verify checks the file at path as Adopt does, under the lock that bbolt uses. An error says why bbolt must not be
+// given the file: ErrDamaged, ErrLocked, or the system's error.
 func verify(path string, o Options) (Found, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -127,10 +128,10 @@ func verify(path string, o Options) (Found, error) {
 	if !info.Mode().IsRegular() {
 		return Found{}, fmt.Errorf("%w: it is no regular file", ErrDamaged)
 	}
-	if info.Size() == 0 { // bbolt would take it for a new one
+	if info.Size() == 0 { // bbolt would make a new database of it
 		return Found{}, Advised(fmt.Errorf("%w: it is empty", ErrDamaged))
 	}
-	// Opened for reading, bbolt takes the lock and judges the meta pages, and reads no other.
+	// Opened for reading only, bbolt locks the file and reads no pages but the meta pages.
 	lock, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: o.LockTimeout})
 	if err != nil {
 		if errors.Is(err, berrors.ErrTimeout) || errors.Is(err, os.ErrPermission) {
@@ -172,7 +173,8 @@ func Advised(err error) error {
 }
 
 // look reads the whole file. An error says that the page tree is damaged or could not be read: bbolt cannot be given
-// the file. If the newest commit is incomplete, and more is there of the one before, the result is about that one.
+// the file. If the newest commit is incomplete, and the commit before it is less so, the result is about the commit
+// before it.
 func look(f *os.File) (got Found, err error) {
 	m, err := readMetas(f)
 	if err != nil {

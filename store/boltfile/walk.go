@@ -26,7 +26,7 @@ type pages struct {
 	seen []uint64 // a bit for each: every page belongs to one place
 	Found
 
-	each func(bucket string, k, value []byte) error // of every sound record, unless it is nil
+	each func(bucket string, k, value []byte) error // is called for every sound record, unless it is nil
 	lost func(error)                                // is called with all damage, and the walk continues behind it; nil: the first damage ends the walk
 }
 
@@ -107,14 +107,15 @@ type treePage struct {
 // element is one element of a page.
 type element struct {
 	key   []byte
-	rest  []byte // the rest behind the key, beginning with the value
+	rest  []byte // the rest of the page behind the key, beginning with the value
 	value uint64 // bytes of the value; 0 in a branch
 	end   uint64 // where the value ends, from the page's begin
 	flags uint32 // of a leaf's
 	child uint64 // of a branch's: the page below it
 }
 
-// element is element i. Its key lies within the page; whether the value does is not checked.
+// element returns element i, or an error if its key does not lie within the page. It does not check whether the value
+// does.
 func (g treePage) element(i int) (element, error) {
 	e := binary.NativeEndian
 	at := uint64(pageHeader + i*elementSize)
@@ -133,7 +134,8 @@ func (g treePage) element(i int) (element, error) {
 	return out, nil
 }
 
-// elements checks the elements of a page, or of the small page inside a bucket's value. end is where the last one ends.
+// elements checks the elements of the page id, or of the small page inside a bucket's value, and everything below them.
+// b, low and high are as in walk. end is where the last element ends.
 func (p *pages) elements(id uint64, page []byte, b string, low, high []byte) (end uint64, err error) {
 	if len(page) < pageHeader {
 		return end, p.fail(fmt.Errorf("page %d: a bucket in it is cut off", id))
@@ -196,8 +198,8 @@ func (p *pages) below(g treePage, i int, b string, el element, high []byte) erro
 	return p.walk(el.child, b, el.key, high)
 }
 
-// value checks a leaf element's value of size bytes, which rest begins with. Directly below the
-// root there are only buckets, and in a bucket only records.
+// value checks the value of a leaf element: the first size bytes of rest. Directly below the root there are only
+// buckets, and in a bucket only records.
 func (p *pages) value(id uint64, b string, k []byte, flags uint32, size uint64, rest []byte) error {
 	if size > uint64(len(rest)) {
 		return errors.New("its value is cut off")
@@ -232,7 +234,8 @@ func (p *pages) value(id uint64, b string, k []byte, flags uint32, size uint64, 
 		return p.walk(root, string(k), nil, nil)
 	}
 	inner := rest[bucketHeader:size]
-	// It has no number: when the bucket outgrows its place, bbolt frees the page with that number.
+	// The number in a small page must be 0: when the bucket outgrows its place, bbolt frees the page that has this
+	// number.
 	if len(inner) >= pageHeader && (binary.NativeEndian.Uint16(inner[8:]) != flagLeaf || binary.NativeEndian.Uint64(inner) != 0) {
 		return errors.New("the bucket in it is no leaf")
 	}

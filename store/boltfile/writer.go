@@ -48,11 +48,11 @@ func (f *File) commit(batch []*Op) {
 		began := time.Now()
 		bad, err := f.guarded(batch)
 		switch {
-		case bad >= 0: // one op failed half done: the others go again without it
+		case bad >= 0: // one op failed half done: the others run again without it
 			batch[bad].done <- err
 			batch = slices.Delete(batch, bad, bad+1)
 			continue
-		case errors.Is(err, berrors.ErrMaxSizeReached) && len(batch) > 1: // some of them may fit
+		case errors.Is(err, berrors.ErrMaxSizeReached) && len(batch) > 1: // some of the ops may fit
 			for _, o := range batch {
 				f.commit([]*Op{o})
 			}
@@ -179,12 +179,12 @@ func (f *File) store(b *bolt.Tx, at Place, entry []byte) (err error) {
 	id := b.ID()
 	<-f.shown
 	defer func() {
-		if err != nil && !f.asBefore() { // nothing more is read, either
+		if err != nil && !f.asBefore() { // then readers must be refused, too
 			f.fail(err)
 		}
 		f.shown <- struct{}{}
 	}()
-	if err := b.Commit(); err != nil { // which syncs nothing but a new size of the file
+	if err := b.Commit(); err != nil { // with NoSync it syncs nothing but a new size of the file
 		return err
 	}
 	if f.o.BeforeSync != nil {
@@ -216,18 +216,18 @@ func named(what string, err error) error {
 }
 
 // begin calls bolt's Begin, which reads both meta pages through its mapping with its locks held: a fault there would
-// leave everybody else waiting for them. So the pages are read from the disk first; they stay in memory for longer than
-// it takes to get there.
+// leave everybody else waiting for them. So the pages are read from the disk first; they stay in the kernel's memory
+// for longer than Begin needs to reach them.
 func (f *File) begin(writable bool) (*bolt.Tx, error) {
-	var b [2]byte // the last byte of the one, and the first of the other
+	var b [2]byte // the last byte of the first meta page, and the first byte of the second
 	_, err := f.file.ReadAt(b[:], PageSize-1)
-	if err != nil && !errors.Is(err, os.ErrClosed) { // Begin has its own error for that
+	if err != nil && !errors.Is(err, os.ErrClosed) { // for a closed file Begin has its own error
 		return nil, fmt.Errorf("%w: meta page: %w", ErrUnread, err)
 	}
 	return f.bolt.Begin(writable)
 }
 
-// full reports whether growing ops must be refused.
+// full reports whether ops that make the file grow must be refused: the pages in use reach four fifths of MaxSize.
 func (f *File) full(b *bolt.Tx) bool {
 	if b.Size() < f.o.MaxSize/5*4 {
 		return false
@@ -237,8 +237,8 @@ func (f *File) full(b *bolt.Tx) bool {
 	return b.Size()-free >= f.o.MaxSize/5*4
 }
 
-// fail ends the writer's work for good. A sync that failed may have lost pages that a second try would not write again,
-// so there is none. It may be called from any goroutine; the first cause stays.
+// fail ends the writer's work for good. A sync that failed may have lost pages that a second sync would not write
+// again, so there is no second try. fail may be called from any goroutine; the first cause stays.
 func (f *File) fail(cause error) {
 	err := fmt.Errorf("%w: %w", ErrFailed, cause)
 	if !f.cause.CompareAndSwap(nil, &err) {

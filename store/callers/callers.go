@@ -1,9 +1,9 @@
 // Package callers stores the programs that hand over messages for agents: who they are (Caller), what happened to their
 // messages (relay.Receipt), and the agents' answers (Reply).
 //
-// It does not know which agents a caller may reach: that is a binding, like a person's. A receipt is stored in the
-// transaction of its event, and marked as taken in the transaction that deletes the acknowledged entry, so that it is
-// still right after a crash.
+// The package does not know which agents a caller may reach: a binding allows that, as it does for a person. A receipt
+// is stored in the transaction of its event, and marked as taken in the transaction that deletes the acknowledged
+// entry, so that it is still right after a crash.
 package callers
 
 import (
@@ -43,7 +43,8 @@ type Caller struct {
 	ID string `json:"id"`
 	// Token is the HMAC of its bearer token.
 	Token []byte `json:"token"`
-	// Signs is the secret with which it signs bodies, sealed by the vault for Place; nil: it does not sign.
+	// Signs is the secret with which the caller signs the bodies of its requests, sealed by the vault for Place; nil:
+	// the caller does not sign.
 	Signs     []byte    `json:"signs,omitempty"`
 	Agents    []Agent   `json:"agents,omitempty"`
 	People    []Person  `json:"people,omitempty"`
@@ -79,10 +80,10 @@ func (c *Caller) Person(p relay.PlatformID, u relay.UserID) *Person {
 	return &c.People[n]
 }
 
-// Place returns where the secret is stored, for the seal.
+// Place returns the bucket and the key of the record with the secret Signs: the vault seals the secret for this place.
 func Place(name string) (bucket, key string) { return Bucket, string(table.Key(name)) }
 
-// Index returns the caller's place, and its keys in the index.
+// Index returns the caller's bucket, its key there, and its keys in the index.
 func (c Caller) Index() (string, []byte, [][]byte) {
 	also := [][]byte{table.IndexKey(Bucket, byMAC, string(c.Token), c.Name)}
 	for _, a := range c.Agents {
@@ -103,7 +104,7 @@ func (c Caller) Agent(i relay.InstanceID) (a Agent, ok bool) {
 	return c.Agents[n], true
 }
 
-// Sealed returns the callers with a secret.
+// Sealed returns the kind of the callers, whose secrets the vault has sealed.
 func Sealed() rekey.Kind {
 	return rekey.Records(Bucket, false, func(c *Caller) []rekey.Value {
 		if c.Signs == nil {

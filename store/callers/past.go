@@ -8,8 +8,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
-// Strip drops a caller's receipts and its scheduled messages for one agent; or, if i is empty, for all, and then its
-// replies, too.
+// Strip drops a caller's scheduled messages for the agent i. If i is empty, it drops those for all agents, and all the
+// caller's receipts and replies, too.
 func Strip(w *table.Writer, c Caller, i relay.InstanceID) error {
 	err := dropScheduled(w, c.Name, i)
 	if err != nil || i != "" {

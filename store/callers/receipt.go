@@ -16,16 +16,16 @@ import (
 // The buckets of receipts.
 const (
 	Receipts = "receipts" // caller|event -> relay.Receipt
-	// Due orders those that are scheduled: milliseconds since 1970, caller, event -> nothing but that it is there.
+	// Due lists the scheduled receipts in the order of their times: milliseconds since 1970, caller, event -> true.
 	Due = "due"
-	// Latest is the message that an agent took last in a chat: chat -> event.
+	// Latest has the message that an agent acknowledged last in a chat: chat -> latest.
 	Latest = "latest"
 )
 
 // MaxScheduled is how many scheduled messages a caller may have.
 const MaxScheduled = 1000
 
-// ErrTooMany: there are already as many as are allowed.
+// ErrTooMany: the limit is reached, of callers, of what one caller may reach, or of its scheduled messages.
 var ErrTooMany = errors.New("there are too many")
 
 func receiptKey(caller string, ev relay.EventID) []byte { return table.Key(caller, string(ev)) }
@@ -51,7 +51,7 @@ func Put(w *table.Writer, r relay.Receipt, b relay.BufferID, now time.Time) erro
 	return w.Put(Receipts, receiptKey(r.Caller, r.Event), r)
 }
 
-// unschedule takes the message of r off the list of scheduled ones.
+// unschedule deletes the message of r from the bucket Due, if it is scheduled.
 func unschedule(w *table.Writer, r relay.Receipt) error {
 	old, ok, err := table.Load[relay.Receipt](w.Tx, Receipts, receiptKey(r.Caller, r.Event))
 	if err != nil || !ok || old.When.IsZero() {
@@ -65,22 +65,22 @@ func Take(w *table.Writer, user relay.UserID, chat relay.ChatID, ev relay.EventI
 	p, _ := relay.ProgramOf(user)
 	k := receiptKey(p.Caller, ev)
 	r, ok, err := table.Load[relay.Receipt](w.Tx, Receipts, k)
-	if err != nil || !ok { // it is past its time, or its caller is gone
+	if err != nil || !ok { // the receipt has expired, or its caller is gone
 		return err
 	}
 	r.TakenAt = now
 	return errors.Join(w.Put(Receipts, k, r), w.Put(Latest, table.Key(chat), latest{p.Caller, ev, now}))
 }
 
-// latest is the message that an agent took last in a chat.
+// latest is the message that an agent acknowledged last in a chat.
 type latest struct {
 	Caller string        `json:"caller"`
 	Event  relay.EventID `json:"event"`
 	At     time.Time     `json:"at"`
 }
 
-// Latest returns the receipt of the message that the agent took last in a chat; ok is false if there is none, or it has
-// expired.
+// Latest returns the receipt of the message that the agent acknowledged last in a chat; ok is false if there is none,
+// or it has expired.
 func (rs *Records) Latest(ctx context.Context, chat relay.ChatID) (r relay.Receipt, ok bool, err error) {
 	l, ok, err := table.Find[latest](ctx, rs.db, "latest receipt", Latest, table.Key(chat))
 	if err != nil || !ok {
@@ -89,8 +89,8 @@ func (rs *Records) Latest(ctx context.Context, chat relay.ChatID) (r relay.Recei
 	return rs.Receipt(ctx, l.Caller, l.Event)
 }
 
-// Begin stores the receipt of a message that a person is about to be told. If there is one for its event already, that
-// one stays and is returned, and first is false.
+// Begin stores the receipt of a message that a person is about to be told. If there is a receipt for its event already,
+// that receipt stays and is returned, and first is false.
 func (rs *Records) Begin(ctx context.Context, r relay.Receipt) (stored relay.Receipt, first bool, err error) {
 	r.At = rs.db.Now()
 	err = rs.db.Change(ctx, "receipt", func(w *table.Writer) error {
@@ -118,7 +118,7 @@ func (rs *Records) End(ctx context.Context, r relay.Receipt, told string) error 
 	}, Size)
 }
 
-// Requeued notes that a dead letter went back to its lane, under that id.
+// Requeued notes in the receipt of a program's event that its dead letter went back to its lane, under the id b.
 func Requeued(w *table.Writer, user relay.UserID, ev relay.EventID, b relay.BufferID) error {
 	p, _ := relay.ProgramOf(user)
 	k := receiptKey(p.Caller, ev)
@@ -130,8 +130,8 @@ func Requeued(w *table.Writer, user relay.UserID, ev relay.EventID, b relay.Buff
 	return w.Put(Receipts, k, r)
 }
 
-// Schedule stores a message that is to be delivered at r.When. If there is a receipt for its event already, that one
-// stays and is returned. ErrTooMany: the caller has too many scheduled messages.
+// Schedule stores a message that is to be delivered at r.When. If there is a receipt for its event already, that
+// receipt stays and is returned. ErrTooMany: the caller has too many scheduled messages.
 func (rs *Records) Schedule(ctx context.Context, r relay.Receipt) (stored relay.Receipt, err error) {
 	r.At = rs.db.Now()
 	err = rs.db.Change(ctx, "scheduled receipt", func(w *table.Writer) error {
@@ -158,7 +158,8 @@ func (rs *Records) Schedule(ctx context.Context, r relay.Receipt) (stored relay.
 	return stored, err
 }
 
-// Next returns the message that is due first; ok is false if none is scheduled. It skips a damaged one.
+// Next returns the receipt of the scheduled message that is due first; ok is false if none is scheduled. It skips
+// damaged receipts.
 func (rs *Records) Next(ctx context.Context) (r relay.Receipt, ok bool, err error) {
 	return table.First(table.Get(ctx, rs.db, "scheduled receipts", func(t *bolt.Tx) ([]relay.Receipt, error) {
 		for k := range table.Under(t, Due, nil) {
@@ -185,8 +186,8 @@ func (rs *Records) Unschedule(ctx context.Context, r relay.Receipt) error {
 	})
 }
 
-// dropScheduled drops a caller's scheduled messages for an agent; of a damaged one it drops the place in the list. An
-// empty agent means all.
+// dropScheduled drops a caller's scheduled messages for the agent i; if i is empty, for all agents. Of a damaged
+// receipt it deletes only the record in Due.
 func dropScheduled(w *table.Writer, caller string, i relay.InstanceID) error {
 	for _, k := range table.KeysUnder(w.Tx, Due, nil) {
 		if len(k) <= 8 || !bytes.HasPrefix(k[8:], table.Prefix(caller)) {

@@ -14,7 +14,7 @@ import (
 // Replies is the bucket of the agents' answers to callers: caller|running number -> Reply.
 const Replies = "replies"
 
-// How much is kept for a caller. Beyond that the oldest are dropped.
+// How much is kept for a caller. Beyond that its oldest replies are dropped.
 const (
 	MaxReplies    = 1000
 	MaxReplyBytes = 16 << 20
@@ -87,7 +87,7 @@ type ReplyFilter struct {
 	Caller string
 	After  uint64        // those with a greater number
 	Event  relay.EventID // replies to that event; empty: to any
-	Limit  int           // at most so many; 0: all
+	Limit  int           // how many are listed at most; 0: all
 }
 
 // Replies lists the replies that f picks. Damaged ones are left out.
@@ -108,8 +108,8 @@ func (rs *Records) Replies(ctx context.Context, f ReplyFilter) ([]Reply, error) 
 	})
 }
 
-// Read drops the replies to a caller up to a number, because the caller has them. If that number was not given out yet,
-// for example because a backup was restored, it drops nothing and known is false.
+// Read drops the replies to a caller up to the number upTo, because the caller has read them. If that number was not
+// given out yet, for example because a backup was restored, it drops nothing and known is false.
 func (rs *Records) Read(ctx context.Context, caller string, upTo uint64) (known bool, err error) {
 	there := false
 	known, err = table.Get(ctx, rs.db, "replies", func(t *bolt.Tx) (bool, error) {

@@ -3,8 +3,8 @@
 //
 // A capability is stored and decided about in the transactions of its event, so an interaction costs the commits of a
 // message. The outcome of its answers is written along with the next commit of anybody (Records.Became): if a crash
-// loses it, the network is asked. When its time is over nothing is written: readers ignore it from then on, and the
-// next sweep drops it.
+// loses the outcome, the network is asked. When the time of a capability is over, nothing is written: readers ignore it
+// from then on, and the next sweep drops it.
 package capability
 
 import (
@@ -23,9 +23,9 @@ import (
 const Bucket = "capabilities"
 
 const (
-	// Max is how many are kept for one instance. Beyond that the oldest are dropped.
+	// Max is how many capabilities are kept for one instance. Beyond that the oldest are dropped.
 	Max = 256
-	// Size is about how large one is, without its credential.
+	// Size is about how many bytes a record has, without its credential.
 	Size = 1 << 10
 )
 
@@ -39,22 +39,22 @@ type Record struct {
 	Kind     string             `json:"kind"`
 	ID       string             `json:"id"`       // the id by which a reply names it
 	Sessions []relay.SessionKey `json:"sessions"` // every key under which it can be found
-	// Placeholder: the person sees one, which the first answer replaces.
+	// Placeholder: the person sees a placeholder, which the first answer replaces.
 	Placeholder bool `json:"placeholder,omitempty"`
 	// Undecided: its event waits for a verdict, and nobody may use it yet.
 	Undecided bool `json:"undecided,omitempty"`
-	// Answered: an answer stands in the placeholder's place. After a crash this may be missing.
+	// Answered: an answer has replaced the placeholder. A crash may lose this fact.
 	Answered  bool      `json:"answered,omitempty"`
 	ExpiresAt time.Time `json:"expires"`
 	Sealed    []byte    `json:"sealed"` // the credential, by the vault, for Place
 }
 
-// Place returns where the capability is stored, for the seal.
+// Place returns the bucket and the key of the record: the vault seals the credential for this place.
 func (r Record) Place() (bucket, key string) { return Bucket, string(r.key()) }
 
 func (r Record) key() []byte { return Key(r.Instance, r.Bot, r.Event) }
 
-// Expired reports whether it is useless at that time.
+// Expired reports whether the credential is useless at that time.
 func (r Record) Expired(now time.Time) bool { return !now.Before(r.ExpiresAt) }
 
 // Key returns the key of the capability of an event.
@@ -62,7 +62,8 @@ func Key(i relay.InstanceID, b relay.Bot, e relay.EventID) []byte {
 	return table.Key(i, string(b.Platform), string(b.ID), string(e))
 }
 
-// Sealed returns the kind of the stored capabilities. One that does not open is dropped, because it is useless.
+// Sealed returns the kind of the stored capabilities. A capability whose seal does not open is dropped, because it is
+// useless.
 func Sealed() rekey.Kind {
 	return rekey.Records(Bucket, true, func(r *Record) []rekey.Value {
 		bucket, key := r.Place()
@@ -120,8 +121,8 @@ func of(t *bolt.Tx, i relay.InstanceID, now time.Time) (out []Record) {
 }
 
 // Hold stores the capabilities of events whose instances get the events, or wait for their verdicts, after making room
-// for them. Room is made once for all that came together, fewer than Max, because that reads every stored one. lost are
-// those that were dropped.
+// for them. Room is made once for all of them, which must be fewer than Max, because makeRoom reads every stored
+// capability of the instance. lost are the capabilities that were dropped although they had not expired.
 func Hold(w *table.Writer, now time.Time, all ...Record) (lost []Record, err error) {
 	came := make(map[relay.InstanceID]int)
 	for _, r := range all {
@@ -167,19 +168,19 @@ func Release(w *table.Writer, i relay.InstanceID, b relay.Bot, e relay.EventID, 
 	switch {
 	case err == nil && !ok:
 		return nil
-	case err != nil || !gets: // a damaged one is useless
+	case err != nil || !gets: // a damaged record is useless
 		return w.Delete(Bucket, k)
 	}
 	r.Undecided = false
 	return w.Put(Bucket, k, r)
 }
 
-// Became is the state of a capability after an answer. Of two, the greater one counts.
+// Became is the state of a capability after an answer. Of two states the greater one counts.
 type Became int
 
 // What becomes of capabilities.
 const (
-	Answered Became = iota + 1 // an answer stands in its placeholder's place
+	Answered Became = iota + 1 // an answer has replaced its placeholder
 	Useless                    // the network no longer honours it
 )
 
@@ -195,7 +196,7 @@ func (rs *Records) Ride(w *table.Writer) (stored func(), err error) {
 			k := []byte(name)
 			r, ok, err := table.Load[Record](w.Tx, Bucket, k)
 			switch {
-			case err != nil || !ok: // it went, or is damaged
+			case err != nil || !ok: // it was deleted, or is damaged
 				continue
 			case b == Useless:
 				err = w.Delete(Bucket, k)

@@ -13,11 +13,12 @@ import (
 // An engine goes back in time when a copy takes over that did not have everything yet. The commits that it had
 // confirmed and then lost are only in the files of the nodes. If a file's history contains the log's newest entry, the
 // file has everything that the log has, and more: its node leads, and appends the whole file behind that entry. If
-// several have more, the one with the most does. If another leader stored something after the engine went back, that
-// wins: then a file with other entries is set aside, and the node reports how many those were (nameLost).
+// several nodes have more, the one with the most leads. If another leader stored something after the engine went back,
+// the log stays as it is: then a file with other entries is set aside, and the node reports how many those were
+// (nameLost).
 //
-// After a crash a leader's file may have one entry more than the log, of which nobody was told. It is treated the same
-// way: nobody was told that it failed, either.
+// After a crash a leader's file may have one entry more than the log. Nobody was told that this entry was stored, nor
+// that it failed, so it is brought back in the same way.
 
 // verdict is what happens to a file.
 type verdict string
@@ -27,14 +28,14 @@ const (
 	hasMore   verdict = "it has more than the log"
 	foreign   verdict = "it never was in this cluster"
 	elsewhere verdict = "the log went on without what it has"
-	tooOld    verdict = "the log no longer has its entry" // it may be merely behind: its history tells
+	tooOld    verdict = "the log no longer has its entry" // the file may be merely behind: its history shows that
 )
 
 // newest is what is known about a log in order to judge a file that is at entry n.
 type newest struct {
 	top, term uint64          // of its newest entry
-	chain     []byte          // of that entry
-	entry     *boltfile.Entry // number n, if the log has it, else the first after it; nil: there is no readable one
+	chain     []byte          // of the newest entry
+	entry     *boltfile.Entry // entry n, if the log has it, else the first one after n; nil: the log has none, or it cannot be read
 }
 
 // judge decides what happens to a file with that history.
@@ -46,9 +47,9 @@ func judge(had boltfile.History, log newest) verdict {
 		return hasMore
 	case had.N > log.top, had.N == log.top && !bytes.Equal(had.Chain[:], log.chain):
 		return elsewhere
-	case had.N == log.top, log.entry == nil, log.entry.Place == had.Place: // the next entry, if there is one, checks the chain
+	case had.N == log.top, log.entry == nil, log.entry.Place == had.Place: // when the next entry is applied, the chain is checked
 		return follows
-	case log.entry.Place.N > had.N && log.entry.Base: // whatever was between is in it, or was dropped
+	case log.entry.Place.N > had.N && log.entry.Base: // the base has what was between, or that was dropped
 		if now, err := log.entry.History(); err == nil && had.Misses(now) == 0 {
 			return follows
 		}
@@ -93,11 +94,12 @@ func (n *Node) strange(ctx context.Context, of Shard, s shard) (had boltfile.His
 // errWaits: another node has more of the lost entries.
 var errWaits = errors.New("another node has more than this one")
 
-// patience is how many leases a node waits for one that has more.
+// patience is for how many leases a node waits for another one that has more.
 const patience = 3
 
 // mostKept returns nil if no other node is known to have more of the shard than this one, which is at entry at, and
-// more than the log. Such a node can exist only if the log went back.
+// more than the log. Such a node can exist only if the log went back. If there is one, mostKept returns errWaits, until
+// this node has waited for patience leases; then it returns nil.
 func (n *Node) mostKept(ctx context.Context, shard string, at, top uint64) error {
 	a, err := n.look.exec(ctx, `SELECT node, places FROM hermes_connector.node WHERE node <> $1 AND (places::jsonb ->> $2::text)::bigint > $3::bigint LIMIT 1`, n.o.Node, shard, max(at, top))
 	if err != nil {
@@ -110,7 +112,7 @@ func (n *Node) mostKept(ctx context.Context, shard string, at, top uint64) error
 	case len(a.cells) == 0:
 		delete(n.waits, shard)
 		return nil
-	case !waits, time.Since(until) > time.Minute: // the noted wait was for an earlier loss
+	case !waits, time.Since(until) > time.Minute: // a wait that ended longer ago was for an earlier loss
 		n.waits[shard] = time.Now().Add(patience * n.o.Lease)
 	case time.Now().After(until):
 		return nil
@@ -118,13 +120,13 @@ func (n *Node) mostKept(ctx context.Context, shard string, at, top uint64) error
 	return fmt.Errorf("%w of what the engine has lost: this one waits for %s, %s at most", errWaits, a.cells[0][0], patience*n.o.Lease)
 }
 
-// nameLost logs how many commits a new file of the shard lacks that the former one had; if it is more than a crash can
-// leave, it also tells the other nodes.
+// nameLost logs how many commits a new file of the shard lacks that the former one had; if they are more than the one
+// that a crash can leave, it also stores the number in the engine for the other nodes.
 func (n *Node) nameLost(ctx context.Context, had boltfile.History, lost uint64, of Shard) {
 	switch lost {
 	case 0:
 		return
-	case 1: // a crash leaves that
+	case 1: // a crash can leave one
 		n.o.Log.Warn("the last commit of this node is not in the log: nobody was told of it, or the engine has lost it", "shard", of.Name, "entry", had.N)
 		return
 	}

@@ -27,7 +27,7 @@ func (c *Checked) wrong(format string, args ...any) {
 
 // Check reads everything that the engine has of the shard s, and this node's file of it. It checks that the log is
 // unbroken, that the snapshots open, and that the newest of them, with the log, gives what the leader has. It changes
-// nothing; a folder beside the file takes one snapshot at a time. n need not run.
+// nothing; it writes one snapshot at a time into a folder beside the file, which it removes at the end. n need not run.
 func (n *Node) Check(ctx context.Context, s Shard) (c Checked, err error) {
 	c.Wrong = []string{}
 	row, err := n.seen(ctx, s.Name)
@@ -49,7 +49,7 @@ func (n *Node) Check(ctx context.Context, s Shard) (c Checked, err error) {
 // checkLog reads the log up to the entry that was the newest one.
 func (n *Node) checkLog(ctx context.Context, s Shard, row shard, c *Checked) error {
 	last := boltfile.Entry{}
-	readable := false // last is
+	readable := false // last could be read
 	for from := uint64(0); from <= row.top && row.top > 0; {
 		a, err := n.look.exec(ctx, `SELECT n::text, term::text, entry FROM hermes_connector.log WHERE shard = $1 AND n >= $2::bigint AND n <= $3::bigint ORDER BY log.n LIMIT $4::bigint`, s.Name, from, row.top, fetchAtOnce)
 		if err != nil {
@@ -84,7 +84,7 @@ func (n *Node) checkLog(ctx context.Context, s Shard, row shard, c *Checked) err
 	return nil
 }
 
-// checkSnapshots opens each, and brings the newest to the end of the log.
+// checkSnapshots opens each snapshot, and brings the newest to the end of the log.
 func (n *Node) checkSnapshots(ctx context.Context, s Shard, row shard, c *Checked) error {
 	a, err := n.look.exec(ctx, `SELECT id::text, part::text FROM hermes_connector.part WHERE shard = $1 AND kind = $2 AND bytes = '' AND id > 0 ORDER BY part.id`, s.Name, kindSnap)
 	if err != nil || row.top == 0 {
@@ -125,7 +125,7 @@ func (n *Node) checkSnapshots(ctx context.Context, s Shard, row shard, c *Checke
 			c.wrong("the snapshot at entry %d is of entry %d", id, h.N)
 		}
 	}
-	// Without a snapshot there is the log alone.
+	// Without a snapshot the file is made from the log alone.
 	var is boltfile.Place
 	f, err := boltfile.Follow(file, s.File)
 	if err == nil {

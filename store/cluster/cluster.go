@@ -10,7 +10,7 @@
 //  1. Only the leader of the newest term stores an entry, as the one after the newest (appendSQL). A confirmation with
 //     a warning counts as unknown: a cancelled wait for a standby is confirmed that way, and is not copied.
 //  2. A node leads after the engine has confirmed it, and after its file matches the log up to the newest entry. That
-//     confirmation is also the barrier: WAL is one sequence, so everything before it is as safe as it is.
+//     confirmation is also a barrier: WAL is one sequence, so all earlier writes are as safe as the confirmed one.
 //  3. A node counts its lease from when it sent the last confirmed renewal, by a clock that goes on while the machine
 //     sleeps, and has ended (Alive) before the engine's own clock lets another one lead.
 //  4. Nothing is repaired: a file that is not on the log's chain is set aside and named, and filled anew. Only data
@@ -38,7 +38,7 @@ import (
 )
 
 const (
-	// margin is how long before its lease ends a node has ended.
+	// margin is how long before the end of its lease, by the engine, a node considers the lease over.
 	margin = 2 * time.Second
 	// lookEvery is the pause between two looks of a node that does not lead.
 	lookEvery = 2 * time.Second
@@ -51,7 +51,7 @@ var ErrFenced = errors.New("another node leads now, or may")
 
 // Options are the settings of a node. All must be set, except URL.
 type Options struct {
-	DSN     relay.Secret  // of the engine, as libpq reads it: several hosts and target_session_attrs are heeded
+	DSN     relay.Secret  // of the engine, as libpq reads it; several hosts and target_session_attrs work
 	Node    string        // its name; no other process has the same
 	Version string        // of this program
 	URL     string        // where other nodes reach this one; empty: nowhere
@@ -63,7 +63,7 @@ type Options struct {
 type Node struct {
 	o    Options
 	now  func() time.Duration // boottime
-	run  string
+	run  string               // random, new at each start
 	beat *engine // for the lease
 	logs *pool   // for Append
 	file *pool   // for Files
@@ -76,10 +76,10 @@ type Node struct {
 
 	mu     sync.Mutex           // guards the fields below
 	copies map[string]*warmCopy // by shard
-	waits  map[string]time.Time // by shard: until when this node waits for one that has more; see back.go
+	waits  map[string]time.Time // by shard: until when this node waits for one that has more of lost entries (mostKept)
 
 	leaders  map[string]leader // by shard
-	lookedAt time.Duration     // on the clock of now
+	lookedAt time.Duration     // when leaders was read, on the clock of now
 }
 
 // Join makes a node. It does nothing before it is run; the error is about the DSN.
@@ -102,8 +102,8 @@ func (n *Node) Close(ctx context.Context) {
 	n.look.close(ctx)
 }
 
-// tables create what a fresh engine needs: if the last one exists, all do. A later version adds columns, and removes
-// none while an older one may run.
+// tables are the statements that create what a fresh engine needs, in their order: if the last table exists, all do. A
+// later version adds columns, and removes none while an older one may run.
 var tables = []string{
 	`CREATE SCHEMA IF NOT EXISTS hermes_connector`,
 	`CREATE TABLE IF NOT EXISTS hermes_connector.node (node text PRIMARY KEY, run text NOT NULL, version text NOT NULL, until timestamptz NOT NULL, lease bigint NOT NULL, url text NOT NULL DEFAULT '', drained text NOT NULL DEFAULT '',
@@ -132,7 +132,7 @@ func (n *Node) Alive() bool { return n.now() < time.Duration(n.until.Load()) }
 
 // lives is true if a node's lease holds, by the engine's clock. If a lease ends later than twice its length from now,
 // it is from before that clock went back, as may happen when a copy takes over: it counts as over, because otherwise
-// everybody would wait that long for a node that died since.
+// all nodes would wait that long for a node that has died since.
 const lives = `until > clock_timestamp() AND until < clock_timestamp() + lease * interval '2 milliseconds'`
 
 const renewSQL = `INSERT INTO hermes_connector.node (node, run, version, until, places, troubles, p99, url, lease) VALUES ($1, $2, $3, clock_timestamp() + $4::bigint * interval '1 millisecond', $5, $6, $7::bigint, $8, $4::bigint)
@@ -166,7 +166,7 @@ func (n *Node) Run(ctx context.Context) error {
 	lapsed := make(chan struct{})
 	watched, stop := context.WithCancel(ctx)
 	defer stop()
-	go func() { // beside the renewals, one of which may hang
+	go func() { // in a goroutine of its own, because a renewal may hang
 		defer close(lapsed)
 		for tick := time.Tick(100 * time.Millisecond); ; {
 			select {
@@ -187,7 +187,7 @@ func (n *Node) Run(ctx context.Context) error {
 	<-lapsed
 	stop()
 	if ctx.Err() == nil {
-		return fmt.Errorf("the lease of node %s has ended: %w", n.o.Node, ErrFenced) // a renewal that hangs goes with the process
+		return fmt.Errorf("the lease of node %s has ended: %w", n.o.Node, ErrFenced) // a renewal that hangs ends with the process
 	}
 	<-beaten
 	return nil
@@ -247,7 +247,7 @@ func makeTables(ctx context.Context, e *engine) error {
 func (n *Node) Release(ctx context.Context) error {
 	n.until.Store(0)
 	var err error
-	for range 2 { // a connection that stood idle may have broken
+	for range 2 { // an idle connection may have broken, and then the second try makes a new one
 		if _, err = n.look.exec(ctx, `UPDATE hermes_connector.node SET until = clock_timestamp() WHERE node = $1 AND run = $2`, n.o.Node, n.run); err == nil {
 			return nil
 		}

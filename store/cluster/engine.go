@@ -22,7 +22,7 @@ const dialTime = 5 * time.Second
 // engine is a connection to PostgreSQL that is made anew after it broke. One statement runs at a time.
 type engine struct {
 	config *pgconn.Config
-	turn   chan struct{} // holds one value while a statement runs; it guards the fields below
+	turn   chan struct{} // holds one value while a statement runs, and so guards the fields below
 
 	conn   *pgconn.PgConn // nil: none yet, or it broke
 	warned string         // by the server, during the statement that runs
@@ -33,7 +33,7 @@ type engine struct {
 func engineConfig(dsn relay.Secret, lease time.Duration) (*pgconn.Config, error) {
 	config, err := pgconn.ParseConfig(string(dsn.Reveal()))
 	if err != nil {
-		return nil, errors.New("the engine's DSN cannot be read; it is as libpq's: postgres://USER:PASSWORD@HOST/DATABASE") // that error may quote it
+		return nil, errors.New("the engine's DSN cannot be read; it is as libpq's: postgres://USER:PASSWORD@HOST/DATABASE") // the error of pgconn may quote the DSN
 	}
 	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: lease / 4, Interval: lease / 8, Count: 2}}
 	dialer.Control = func(network, _ string, c syscall.RawConn) (err error) {
@@ -104,7 +104,7 @@ func (e *engine) exec(ctx context.Context, sql string, args ...any) (a answer, e
 	return answer{cells: res.Rows, rows: res.CommandTag.RowsAffected()}, nil
 }
 
-// close closes the connection, in order if the engine answers within a second.
+// close closes the connection. If the engine does not answer within a second, it does not wait for the answer.
 func (e *engine) close(ctx context.Context) {
 	e.turn <- struct{}{}
 	defer func() { <-e.turn }()
@@ -119,15 +119,15 @@ func (e *engine) close(ctx context.Context) {
 // number parses a number in a cell that was asked for as text.
 func number(cell []byte) (uint64, error) { return strconv.ParseUint(string(cell), 10, 64) }
 
-// pool is a few connections that many use; each statement has one to itself.
+// pool has a few connections that many goroutines share; each statement has a connection to itself.
 type pool struct {
-	turns chan struct{} // as long as there are connections
+	turns chan struct{} // holds one value for each statement that runs; its capacity is the number of connections
 
 	mu   sync.Mutex
-	idle []*engine // the last one was used last, so no more are open than are needed at once
+	idle []*engine // the last one was used last: so only as many are connected as are needed at once
 }
 
-// poolSize bounds a node's connections: PostgreSQL takes 100 from everybody, as it comes.
+// poolSize bounds the connections of a pool: without configuration PostgreSQL accepts 100 from all clients together.
 const poolSize = 8
 
 func newPool(config *pgconn.Config) *pool {
@@ -138,7 +138,7 @@ func newPool(config *pgconn.Config) *pool {
 	return p
 }
 
-// exec is engine.exec on a connection that nobody uses.
+// exec is engine.exec on a connection that is free; it waits for one.
 func (p *pool) exec(ctx context.Context, sql string, args ...any) (answer, error) {
 	select {
 	case p.turns <- struct{}{}:

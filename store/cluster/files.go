@@ -11,7 +11,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// kindFile begins the kind of a file's parts, before its id. Their number is the term of the leader that stored them.
+// kindFile is the beginning of the column kind for the parts of a file; the file's id follows it. Their column id is
+// the term of the leader that stored them.
 const kindFile = "file:"
 
 const (
@@ -24,8 +25,8 @@ const (
 )
 
 // Files are the copies of a shard's files in the engine, as its leader keeps them: on connections of their own, so that
-// the log never waits for them. Its methods may be called from any goroutine; each ends at the latest at its context's
-// deadline.
+// an append to the log never waits for a file. Its methods may be called from any goroutine; each ends at the latest at
+// its context's deadline.
 type Files struct {
 	shard string
 	term  uint64
@@ -35,7 +36,8 @@ type Files struct {
 // Files returns the copies of the shard's files.
 func (l *Lead) Files() *Files { return &Files{shard: l.shard, term: l.term, conns: l.node.file} }
 
-// exec runs a statement. If the context is cancelled, no further statement runs; only a deadline breaks a connection.
+// exec runs a statement. After ctx is cancelled it runs no further statement; but only the deadline of ctx ends a
+// statement that runs, because ending one breaks the connection.
 func (f *Files) exec(ctx context.Context, sql string, args ...any) (answer, error) {
 	if err := ctx.Err(); err != nil {
 		return answer{}, err

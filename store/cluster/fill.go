@@ -19,7 +19,7 @@ import (
 const (
 	partSize    = 256 << 10
 	kindSnap    = "snapshot"
-	fetchAtOnce = 64 // entries a query of a check
+	fetchAtOnce = 64 // how many entries one query of a check reads
 	// A snapshot is due after this much log, or time.
 	snapshotBytes = 64 << 20
 	snapshotAge   = 24 * time.Hour
@@ -28,7 +28,7 @@ const (
 // errTrimmed: the log no longer has the next entries of a file, which is merely behind.
 var errTrimmed = errors.New("the log no longer has what comes next: the file is filled anew")
 
-// allOfIt is want.Upto for everything there is.
+// allOfIt is the value of want.Upto that asks for all entries of the log.
 const allOfIt = 1 << 62
 
 // want names the entries that a shard's file lacks: those after At, up to Upto.
@@ -43,7 +43,7 @@ type news struct {
 	top, oldest uint64 // oldest: the number of the first entry that is kept; 0: none is
 	chain       []byte
 	entries     []boltfile.Entry
-	err         error // why there are no more entries
+	err         error // why the entry after these cannot be read
 }
 
 const newsSQL = `SELECT s.shard, s.top::text, s.chain, coalesce((SELECT min(n) FROM hermes_connector.log WHERE shard = s.shard), 0)::text, l.n::text, l.entry
@@ -53,7 +53,8 @@ const newsSQL = `SELECT s.shard, s.top::text, s.chain, coalesce((SELECT min(n) F
 			WHERE shard = m.shard AND n > m.at AND n <= least(m.upto, s.top) ORDER BY n LIMIT 1024) e WHERE size - length(entry) < 1 << 20
 	) l ON true ORDER BY s.shard, l.n`
 
-// news asks for the new entries of several files at once.
+// news reads the new entries of several files with one query. It returns them by shard, without shards that the engine
+// does not know.
 func (n *Node) news(ctx context.Context, wants ...want) (map[string]news, error) {
 	all := make(map[string]news, len(wants))
 	if len(wants) == 0 {
@@ -83,7 +84,7 @@ func (n *Node) news(ctx context.Context, wants ...want) (map[string]news, error)
 			if err == nil {
 				got.entries = append(got.entries, e)
 			} else {
-				got.err = fmt.Errorf("entry %s of the log: %v", row[4], err) // the engine's damage is not the file's
+				got.err = fmt.Errorf("entry %s of the log: %v", row[4], err) // without %w: this is damage in the engine, and must not count as ErrDamaged of the file
 			}
 		}
 		all[name] = got
@@ -91,7 +92,8 @@ func (n *Node) news(ctx context.Context, wants ...want) (map[string]news, error)
 	return all, nil
 }
 
-// advance brings f to entry top of its log. got, unless nil, has entries that were read already.
+// advance brings f to entry top of its log. got, unless nil, has the first entries that f lacks, which were read
+// already.
 func (n *Node) advance(ctx context.Context, name string, f *boltfile.Follower, top uint64, got *news) error {
 	for f.At().N < top {
 		if got == nil {
@@ -107,7 +109,7 @@ func (n *Node) advance(ctx context.Context, name string, f *boltfile.Follower, t
 		switch {
 		case len(got.entries) == 0 && got.err != nil:
 			return got.err
-		case len(got.entries) > 0 && (got.entries[0].Place.N == next || got.entries[0].Base): // before a base, numbers may be left out
+		case len(got.entries) > 0 && (got.entries[0].Place.N == next || got.entries[0].Base): // before a base there may be a gap in the numbers
 		case got.oldest > next:
 			return errTrimmed
 		default:
@@ -127,7 +129,7 @@ func (n *Node) advance(ctx context.Context, name string, f *boltfile.Follower, t
 // errElsewhere: the log continued without an entry that the file has.
 var errElsewhere = errors.New(string(elsewhere))
 
-// hasAll returns errElsewhere if there is a base among entries that lacks an entry of f.
+// hasAll returns errElsewhere if a base among entries lacks an entry that f has.
 func hasAll(f *boltfile.Follower, entries []boltfile.Entry) error {
 	for _, e := range entries {
 		if !e.Base || f.At().N == 0 {
@@ -150,7 +152,8 @@ func newerSchema(s shard, of Shard) error {
 }
 
 // setAside gives the file at path another name. Files that were set aside before are removed, because they would fill
-// the disk; but one that was never in the cluster stays, because it is somebody's only copy.
+// the disk. But a file that never was in the cluster gets a name under which it stays, because it is somebody's only
+// copy.
 func (n *Node) setAside(path, why string) error {
 	suffix := aside
 	if why == string(foreign) {
@@ -178,7 +181,7 @@ const aside = ".set-aside-"
 
 // AsideOf returns the files that were set aside from path: at most one, except for those that an older version left.
 func AsideOf(path string) (all []string) {
-	entries, _ := os.ReadDir(filepath.Dir(path)) // without a folder there are none
+	entries, _ := os.ReadDir(filepath.Dir(path)) // if the folder does not exist, there are none
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), filepath.Base(path)+aside) {
 			all = append(all, filepath.Join(filepath.Dir(path), e.Name()))
@@ -232,15 +235,16 @@ func (n *Node) makeAnew(ctx context.Context, of Shard, s shard, had boltfile.His
 	return nil, all
 }
 
-// makeOf makes the shard's file from one snapshot; whole is asked before it gets its name. ErrDamaged: the snapshot
-// cannot be used.
+// makeOf makes the shard's file from one snapshot and the log behind it, or from the log alone, if id is 0. Before the
+// file gets its name, makeOf calls whole with its history, and stops if whole returns an error. ErrDamaged: the
+// snapshot cannot be used.
 func (n *Node) makeOf(ctx context.Context, of Shard, s shard, id, parts uint64, whole func(boltfile.History) error) (f *boltfile.Follower, err error) {
 	name, path := of.Name, of.Path
 	err = files.Aside(path, boltfile.Leftovers(path), func(to *os.File) error {
 		_, err := io.Copy(to, n.snapshot(ctx, name, id, parts))
 		return err
 	}, func(made string) error {
-		if id == 0 { // an empty file is not one of ours
+		if id == 0 { // Follow makes a new file, and refuses an empty one
 			if err := os.Remove(made); err != nil {
 				return err
 			}
@@ -278,8 +282,8 @@ func (n *Node) snapshot(ctx context.Context, name string, id, parts uint64) io.R
 		shard: name, kind: kindSnap, id: id, parts: parts, missing: boltfile.ErrDamaged}
 }
 
-// Snapshots stores a snapshot of the shard whenever one is due, until ctx ends. copied writes the shard's file to w, and
-// says where in the log that is.
+// Snapshots stores a snapshot of the shard whenever one is due, until ctx ends. copied writes the shard's file to w,
+// and returns the place in the log at which that content is.
 func (l *Lead) Snapshots(ctx context.Context, copied func(ctx context.Context, w io.Writer) (boltfile.Place, error)) error {
 	began := time.Now()
 	for tick := time.Tick(time.Minute); ; {
@@ -311,8 +315,8 @@ func (l *Lead) Snapshots(ctx context.Context, copied func(ctx context.Context, w
 }
 
 // snapshot stores a snapshot, and then drops the log and the snapshots before the last but one. A snapshot is complete
-// when its last part is there, which is empty. One that was begun and not completed has a negative number, and the next
-// call drops it.
+// when its last part is there, which is empty. A snapshot that was begun and not completed has a negative id, and the
+// next call drops it.
 func (l *Lead) snapshot(ctx context.Context, copied func(ctx context.Context, w io.Writer) (boltfile.Place, error)) error {
 	config, err := engineConfig(l.node.o.DSN, l.node.o.Lease)
 	if err != nil {
@@ -320,7 +324,7 @@ func (l *Lead) snapshot(ctx context.Context, copied func(ctx context.Context, w 
 	}
 	to := newEngine(config) // a connection of its own, because this takes long
 	defer to.close(ctx)
-	draft := -int64(l.term) // no snapshot has that number
+	draft := -int64(l.term) // no complete snapshot has a negative id
 	if _, err := to.exec(ctx, `DELETE FROM hermes_connector.part WHERE shard = $1 AND kind = $2 AND id < 0`, l.shard, kindSnap); err != nil {
 		return err
 	}
@@ -353,8 +357,8 @@ type partReader struct {
 	id, parts   uint64
 	missing     error // the error for a missing part
 
-	next uint64
-	rest []byte
+	next uint64 // the number of the part to read next
+	rest []byte // what Read has not returned yet of the part before
 }
 
 func (r *partReader) Read(b []byte) (int, error) {
@@ -379,8 +383,8 @@ func (r *partReader) Read(b []byte) (int, error) {
 // parts cuts the bytes written to it into parts, and calls put for each.
 type parts struct {
 	put  func(part int, b []byte) error
-	n    int
-	rest []byte
+	n    int    // how many parts were put
+	rest []byte // what was written and is not put yet
 }
 
 func (p *parts) Write(b []byte) (int, error) {
@@ -395,7 +399,7 @@ func (p *parts) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// end writes the rest, and the empty part that says that all is there.
+// end writes the rest, and then the empty part, which shows that all parts are there.
 func (p *parts) end() error {
 	if len(p.rest) > 0 {
 		if err := p.put(p.n, p.rest); err != nil {

@@ -9,16 +9,17 @@ import (
 )
 
 const (
-	// forceSQL notes the former leader. That node stops serving the shard, then giveUp removes its name: nobody else
-	// leads before that, or before the end of its lease.
+	// forceSQL notes the former leader. That node stops serving the shard, and then removes its name from the column
+	// former (giveUp). Nobody else leads before that, or before the end of its lease.
 	forceSQL = `UPDATE hermes_connector.shard SET leader = $2, term = term + $4::bigint, since = clock_timestamp(), why = 'a ' || $5 || ' took the lead', former = leader
 	WHERE shard = $1 AND term = $3::bigint AND NOT EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = former AND ` + lives + `) RETURNING term::text, top::text, chain`
 	formerSQL = `SELECT EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = former AND ` + lives + `)::text FROM hermes_connector.shard WHERE shard = $1`
 )
 
-// Force takes the lead of s from the present leader, without asking for Opens and Run of s, and makes its file, which
-// must not exist yet, as the newest entry left it. It waits until the former leader has stopped serving. The file that
-// is then opened with the lead's log becomes the shard's database. what is a word for the operator, such as restore.
+// Force takes the lead of s from the present leader, without asking for Opens and Run of s, and makes the file of s,
+// which must not exist yet, as the newest entry left it. It waits until the former leader has stopped serving. The file
+// that is then opened with the lead's log becomes the shard's database. what is a word for the operator, such as
+// restore.
 func (n *Node) Force(ctx context.Context, s Shard, what string) (l *Lead, err error) {
 	for !n.Alive() { // Run reports why
 		if err := sleep(ctx, 100*time.Millisecond); err != nil {

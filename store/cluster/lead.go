@@ -16,7 +16,7 @@ type shard struct {
 	term, top uint64
 	leader    string // NODE/RUN; empty: nobody
 	chain     []byte
-	vault     []byte // its data key, wrapped; empty: not yet
+	vault     []byte // the shard's data key, wrapped; empty: none is stored yet
 	alive     bool   // the leader's lease holds, by the engine's clock
 	schema    uint64 // of the newest entry
 }
@@ -26,8 +26,8 @@ const (
 	lookSQL = `SELECT term::text, top::text, leader, chain, vault, schema::text, EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND ` + lives + `)::text
 	FROM hermes_connector.shard WHERE shard = $1`
 	// leadSQL gives nobody the lead as long as another leader lives, or the one from whom Force took the lead. It keeps
-	// the reason that a leader gave when it let go. It adds a random number to the term: an engine that went back could
-	// give another leader the same term otherwise.
+	// the reason that the former leader stored when it gave the shard up. It adds a random number to the term: an
+	// engine that went back could give another leader the same term otherwise.
 	leadSQL = `UPDATE hermes_connector.shard SET leader = $2, term = term + $4::bigint, wanted = '', since = clock_timestamp(),
 		why = CASE WHEN leader = '' THEN CASE why WHEN '' THEN 'nobody led before' ELSE why END ELSE 'the lease of ' || split_part(leader, '/', 1) || ' was over' END WHERE shard = $1 AND term = $3::bigint
 	AND NOT EXISTS (SELECT FROM hermes_connector.node WHERE (node || '/' || run = leader AND leader <> $2 OR node || '/' || run = former) AND ` + lives + `)
@@ -37,7 +37,7 @@ const (
 	// shardsSQL returns the empty text for a leader that no longer lives, except in the last two columns.
 	shardsSQL = `SELECT shard, coalesce(node, ''), wanted, coalesce(run, ''), coalesce(url, ''), leader, former FROM hermes_connector.shard
 	LEFT JOIN hermes_connector.node ON node || '/' || run = leader AND ` + lives
-	// appendSQL stores entry n as the one after $6, the newest, if the term is still the newest.
+	// appendSQL stores entry n as the one after $6, the newest, if the term is still the newest one.
 	appendSQL = `WITH ok AS (UPDATE hermes_connector.shard SET top = $2::bigint, chain = $5::bytea, schema = $7::bigint WHERE shard = $1 AND term = $3::bigint AND top = $6::bigint RETURNING shard)
 	INSERT INTO hermes_connector.log (shard, n, term, entry) SELECT shard, $2::bigint, $3::bigint, $4::bytea FROM ok`
 	keepSQL = `UPDATE hermes_connector.shard SET vault = $3::bytea WHERE shard = $1 AND term = $2::bigint`
@@ -66,7 +66,7 @@ type Lead struct {
 func (l *Lead) Alive() bool { return l.node.Alive() && l.lost.Err() == nil }
 
 // Lost returns a context that ends when another process is seen to lead: actions under way for the shard must not
-// finish then. It does not tell when the node's lease ends: the process ends then.
+// finish then. The context does not end with the node's lease: then the process ends.
 func (l *Lead) Lost() context.Context { return l.lost }
 
 // Shard returns the name of the shard.
@@ -125,8 +125,9 @@ func mayLead(ctx context.Context, e *engine) (nodes []string, err error) {
 	return nodes, err
 }
 
-// Leader returns the leader of the shard, as n.Lead saw it last: the name of the node, its run, and where other nodes
-// reach it (empty: nowhere). An empty name: nobody leads. The error says that this is not known.
+// Leader returns the leader of the shard, as the loop in Node.Lead last read it from the engine: the name of the node,
+// its run, and where other nodes reach it (empty: nowhere). An empty name: nobody leads. An error says that the leader
+// is not known, because that reading is more than 6 s old.
 func (n *Node) Leader(shard string) (name, run, url string, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -151,8 +152,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// take takes the lead of s, if nobody has it, and brings its file to the end of the log. It returns nil if another one was
-// quicker.
+// take makes this node the leader of s, if no living node is, and brings the file of s to the end of the log. It
+// returns nil if another node leads, or was quicker.
 func (n *Node) take(ctx context.Context, s Shard) (l *Lead, err error) {
 	row, err := n.seen(ctx, s.Name)
 	if err != nil || row.alive {
@@ -171,7 +172,7 @@ func (n *Node) take(ctx context.Context, s Shard) (l *Lead, err error) {
 	if err != nil {
 		return nil, err
 	}
-	n.leading.Add(1) // from now on an end of the lease is the end of this process
+	n.leading.Add(1) // from now on the end of the lease ends this process (Run)
 	defer func() {
 		if l == nil {
 			n.leading.Add(-1)
@@ -209,7 +210,7 @@ func (n *Node) begin(ctx context.Context, s Shard, schema uint64, confirmed [][]
 	return l, nil
 }
 
-// seen returns the shard's row; the zero one if there is none yet.
+// seen reads the row of a shard; it returns the zero row if there is none yet.
 func (n *Node) seen(ctx context.Context, name string) (s shard, err error) {
 	a, err := n.look.exec(ctx, lookSQL, name)
 	if err != nil || len(a.cells) == 0 {
@@ -222,8 +223,9 @@ func (n *Node) seen(ctx context.Context, name string) (s shard, err error) {
 	return shard{term: term, top: top, leader: string(c[2]), chain: slices.Clone(c[3]), vault: slices.Clone(c[4]), schema: schema, alive: string(c[6]) == "true"}, errors.Join(err1, err2, err3)
 }
 
-// Append implements boltfile.CommitLog. It is never cancelled, because the engine would confirm a cancelled wait: if
-// the process's lease ends meanwhile, the process ends, too.
+// Append implements boltfile.CommitLog. It tries again until it knows that the engine has the entry, or cannot get it
+// any more, because another node leads or the lease is over. Its statements are never cancelled, because the engine
+// would confirm a cancelled wait: if the lease ends meanwhile, the process ends, too.
 func (l *Lead) Append(p boltfile.Place, entry []byte) (err error) {
 	ctx, began := l.never, time.Now()
 	defer func() {

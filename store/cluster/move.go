@@ -22,8 +22,8 @@ const (
 // ErrNobody: there is no such shard, or no living node that may lead.
 var ErrNobody = errors.New("nothing was changed")
 
-// Move makes node lead the shard, and returns when it does, or has failed to: nobody serves the shard while it tries.
-// ErrNobody: nothing was asked.
+// Move makes node lead the shard, and returns when node leads it, or has failed to. Nobody serves the shard while node
+// takes the lead. ErrNobody: no node was asked.
 func (n *Node) Move(ctx context.Context, shard, node string) error {
 	nodes, led, err := whoLeads(ctx, n.look)
 	if err != nil {
@@ -41,14 +41,14 @@ func (n *Node) Move(ctx context.Context, shard, node string) error {
 	var failed error
 	err = awaits(ctx, n.look, func(led map[string]leader) bool {
 		switch l, known := led[shard]; {
-		case !known: // by an engine that lost it
+		case !known: // the engine has lost the shard
 		case l.name == node:
 			return true
-		case l.wanted == node: // it is still asked for
+		case l.wanted == node: // node is still asked
 		case asked == moveTries:
 			failed = fmt.Errorf("node %s did not take %s in %d tries: its log says why", node, shard, asked)
 			return true
-		default: // also if another node was quicker, which clears the request
+		default: // at first, and again if another node was quicker, which clears the request
 			if _, err := n.look.exec(ctx, moveSQL, shard, node); err == nil {
 				asked++
 			}
@@ -59,7 +59,7 @@ func (n *Node) Move(ctx context.Context, shard, node string) error {
 }
 
 // Drain makes node lead nothing until it is started again, and returns when others lead its shards. ErrNobody: nothing
-// was asked, because the node is not alive, or no other one may lead.
+// was changed, because the node is not alive, or no other node may lead.
 func (n *Node) Drain(ctx context.Context, node string) error {
 	nodes, err := mayLead(ctx, n.look)
 	switch {

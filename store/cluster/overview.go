@@ -19,10 +19,10 @@ type Overview struct {
 type EngineState struct {
 	Version    int           `json:"version"`    // as server_version_num: 150018 is 15.18
 	Fsync      bool          `json:"fsync"`      // false: a power cut loses confirmed commits
-	FullPages  bool          `json:"fullPages"`  // full_page_writes: else a power cut may damage it
+	FullPages  bool          `json:"fullPages"`  // full_page_writes; false: a power cut may damage the engine's data
 	Commit     string        `json:"commit"`     // synchronous_commit
 	Standbys   string        `json:"standbys"`   // synchronous_standby_names; empty: a commit waits for no copy
-	ClockAhead time.Duration `json:"clockAhead"` // of this machine's, in nanoseconds; below 0: behind
+	ClockAhead time.Duration `json:"clockAhead"` // by how much the engine's clock is ahead of this machine's, in nanoseconds; below 0: behind
 }
 
 // NodeState is a node as the others see it.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Bound is how many times the average weight a node leads at most.
+// Bound times the average weight of a node is how much weight a node leads at most.
 const Bound = 1.25
 
 // piece is a shard, as all nodes see it.
@@ -18,8 +18,8 @@ type piece struct {
 	wanted string  // the node that an operator wants to lead it; empty: any
 }
 
-// order returns nodes in the shard's own order (rendezvous hashing): a node that dies does not leave all it led to one
-// other, and nothing else moves.
+// order returns nodes in the shard's own order (rendezvous hashing): the shards of a node that dies fall to several
+// others, and no other shard moves.
 func order(shard string, nodes []string) []string {
 	rank := make(map[string]string, len(nodes))
 	for _, node := range nodes {
@@ -39,8 +39,9 @@ func next(shard, leader string, nodes []string) string {
 	return order(shard, others)[0]
 }
 
-// place returns the order in which the living nodes take each piece that nobody leads: the first at once, each further
-// one a look later. All nodes with the same view compute the same. Nodes that would lead more than Bound come last.
+// place returns, for each piece that nobody leads, the order in which the living nodes try to lead it: the first at
+// once, each further node one look later. All nodes with the same view compute the same. Nodes that would lead more
+// than Bound come last.
 func place(nodes []string, pieces []piece) map[string][]string {
 	turns := make(map[string][]string)
 	if len(nodes) == 0 {
@@ -65,8 +66,8 @@ func place(nodes []string, pieces []piece) map[string][]string {
 	return turns
 }
 
-// over returns by how much a node with that load would exceed most with a further weight. A node that leads nothing
-// never does.
+// over returns by how much a node with that load would exceed most if it led a further weight. For a node that leads
+// nothing it returns 0.
 func over(load, weight, most float64) float64 {
 	if load == 0 {
 		return 0
@@ -74,7 +75,7 @@ func over(load, weight, most float64) float64 {
 	return max(0, load+weight-most)
 }
 
-// share returns how much a node leads at most.
+// share returns how much weight a node leads at most.
 func share(nodes []string, pieces []piece) (sum float64) {
 	for _, p := range pieces {
 		sum += p.weight
@@ -82,7 +83,7 @@ func share(nodes []string, pieces []piece) (sum float64) {
 	return Bound * sum / float64(len(nodes))
 }
 
-// loads returns how much each node leads.
+// loads returns how much weight each node leads.
 func loads(pieces []piece) map[string]float64 {
 	load := make(map[string]float64)
 	for _, p := range pieces {
@@ -93,8 +94,8 @@ func loads(pieces []piece) map[string]float64 {
 	return load
 }
 
-// surplus returns the shards that node leads beyond Bound: it keeps those in whose order it comes first, and always
-// one.
+// surplus returns the shards that node must give up to be within Bound: first those in whose order other nodes come
+// before it. It always leaves the node one shard.
 func surplus(node string, nodes []string, pieces []piece) (shards []string) {
 	var led []piece
 	for _, p := range pieces {

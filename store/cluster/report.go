@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	appendsKept = 1000
-	appendsAge  = 5 * time.Minute
+	appendsKept = 1000            // how many appends are remembered
+	appendsAge  = 5 * time.Minute // older ones do not count
 )
 
 // report is what the other nodes see of this one; each renewal of the lease publishes it. Its methods may be called
@@ -17,7 +17,7 @@ const (
 type report struct {
 	mu       sync.Mutex
 	places   map[string]uint64 // by shard: the entry that this node's file is at
-	troubles map[string]string // by shard: why it cannot be led
+	troubles map[string]string // by shard: why this node cannot lead it
 	appends  appends
 }
 
@@ -28,7 +28,7 @@ func (r *report) isAt(shard string, at uint64) {
 	r.places[shard] = at
 }
 
-// stored notes that the engine has entry at of the shard, and that the append took that time.
+// stored notes that the engine has the entry with the number at, and how long its append took.
 func (r *report) stored(shard string, at uint64, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,11 +46,12 @@ func (r *report) trouble(shard string, err error) {
 	}
 }
 
-// columns returns the places and the troubles as JSON, and the microseconds of a slow append.
+// columns returns the places and the troubles as JSON, and the 99th percentile of the times of appends, in
+// microseconds.
 func (r *report) columns() (places, troubles string, p99 int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p, _ := json.Marshal(r.places) // of numbers and texts
+	p, _ := json.Marshal(r.places) // numbers and texts can always be encoded
 	t, _ := json.Marshal(r.troubles)
 	return string(p), string(t), r.appends.p99(time.Now()).Microseconds()
 }

@@ -15,7 +15,7 @@ import (
 const (
 	// surplusAfter is how long a node leads more than its share before it gives some of it up.
 	surplusAfter = 10 * time.Minute
-	// restsFor is how long a node does not lead a shard whose Run failed there.
+	// restsFor is how long a node does not lead a shard after its Run failed there.
 	restsFor = 30 * time.Second
 	// fillsAtOnce is how many files a node brings to the end of their logs side by side.
 	fillsAtOnce = 4
@@ -27,10 +27,11 @@ type Shard struct {
 	Weight float64 // above 0: how much work it is for its leader, relative to the other shards
 	Path   string  // of its file at this node
 	File   boltfile.Options
-	// Opens returns why this node cannot open the shard's vault, and so does not lead it; see Lead.KeepVault.
+	// Opens returns why this node cannot open the shard's vault, and so does not lead the shard; nil: it can. wrapped
+	// is the data key that Lead.KeepVault stored last.
 	Opens func(ctx context.Context, wrapped []byte) error
-	// Run serves the shard until ctx ends, and returns when its file is closed. context.Cause(ctx) says why it is to end. After
-	// an error the node gives the shard up, and does not lead it for some time.
+	// Run serves the shard until ctx ends, and returns when its file is closed. context.Cause(ctx) is why Run is to
+	// end. After an error the node gives the shard up, and does not lead it for some time.
 	Run func(ctx context.Context, l *Lead) error
 }
 
@@ -46,31 +47,31 @@ func (givenUp) Is(err error) bool { return err == context.Canceled }
 type leads struct {
 	n       *Node
 	shards  []Shard
-	filling chan struct{}
+	filling chan struct{} // holds one value for each shard that is being taken; its capacity is fillsAtOnce
 	wg      sync.WaitGroup
 
 	warm sync.Mutex // held while copies are brought to the ends of their logs
 
-	// Used by look alone.
-	freeSince map[string]time.Time // when it was first seen without a leader
-	overSince time.Time            // zero: it leads no more than its share
+	// Only look uses these.
+	freeSince map[string]time.Time // by shard: when it was first seen without a leader
+	overSince time.Time            // since when this node leads more than its share; zero: it does not
 
 	mu    sync.Mutex
-	held  map[string]*held     // those that are taken, or led
-	rests map[string]time.Time // shards whose Run failed, and until when they rest
+	held  map[string]*held     // by name: the shards that this node leads, or is about to
+	rests map[string]time.Time // by name: until when this node does not lead a shard whose Run failed
 	said  map[string]string    // the last line that the log got about each shard
 }
 
-// held is a shard that is taken, or led.
+// held is a shard that this node leads, or is about to.
 type held struct {
-	end  context.CancelCauseFunc
-	lead *Lead // nil: it is not led yet
+	end  context.CancelCauseFunc // ends the context of Shard.Run
+	lead *Lead // nil: the node does not lead it yet
 }
 
 // Lead leads those of shards that fall to this node, until ctx ends: then it returns as soon as all its shards are
 // closed. After a failure, of the engine or of a shard, it tries again.
 func (n *Node) Lead(ctx context.Context, shards []Shard) error {
-	for _, s := range shards { // before the first renewal: others look for who has most
+	for _, s := range shards { // before the first renewal of the lease: it shows other nodes which node has most
 		if h, err := boltfile.HistoryAt(s.Path, s.File); err == nil {
 			n.report.isAt(s.Name, h.N)
 		}
@@ -96,7 +97,7 @@ func (n *Node) Lead(ctx context.Context, shards []Shard) error {
 // look reads the nodes and the leaders, begins to lead the shards that fall to this node, and gives up those that no
 // longer do.
 func (ls *leads) look(ctx context.Context) error {
-	led := ls.led()
+	led := ls.led() // before view: a lead that the engine confirms later would seem to be another process's
 	nodes, pieces, leaders, err := ls.view(ctx)
 	if err != nil {
 		return err
@@ -118,7 +119,7 @@ func (ls *leads) look(ctx context.Context) error {
 			delete(ls.freeSince, s.Name)
 			switch {
 			case p.leader != me:
-				ls.n.report.trouble(s.Name, nil) // it may have been of this node alone
+				ls.n.report.trouble(s.Name, nil) // only this node may have had that trouble
 				ls.say(s.Name, ls.n.o.Log.Info, "another node leads; this one waits", "leader", p.leader)
 			case !ls.holds(s.Name): // giveUp failed when its Run had ended
 				if err := ls.n.giveUp(ctx, s.Name, ""); err != nil {
@@ -174,15 +175,15 @@ func (ls *leads) follow(ctx context.Context, nodes []string, pieces []piece) {
 	})
 }
 
-// view returns the living nodes that lead shards, all shards, and who leads them. A shard that the engine does not know
-// yet is made.
+// view returns the living nodes that may lead shards, a piece for each of ls.shards, in their order, and the leaders of
+// all shards. It makes a row in the engine for a shard that has none yet.
 func (ls *leads) view(ctx context.Context) (nodes []string, pieces []piece, leaders map[string]leader, err error) {
 	asked := ls.n.now()
 	if nodes, leaders, err = whoLeads(ctx, ls.n.look); err != nil {
 		return nil, nil, nil, err
 	}
 	ls.n.mu.Lock()
-	ls.n.leaders, ls.n.lookedAt = maps.Clone(leaders), asked // giveUp changes its own
+	ls.n.leaders, ls.n.lookedAt = maps.Clone(leaders), asked // a copy, because giveUp deletes from it
 	ls.n.mu.Unlock()
 	for _, s := range ls.shards {
 		l, known := leaders[s.Name]
@@ -196,7 +197,8 @@ func (ls *leads) view(ctx context.Context) (nodes []string, pieces []piece, lead
 	return nodes, pieces, leaders, nil
 }
 
-// take begins to lead s, unless that has begun.
+// take begins to make this node the leader of s, in a goroutine of its own, unless that has begun already or s rests
+// after a failure. That goroutine then serves s until the lead ends.
 func (ls *leads) take(ctx context.Context, s Shard) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -227,7 +229,7 @@ func (ls *leads) take(ctx context.Context, s Shard) {
 			if err := l.serve(ctx, s); err != nil {
 				ls.n.report.trouble(s.Name, err)
 				rests := restsFor
-				if errors.Is(err, ErrFenced) { // nothing is wrong with this node, and it may be the only one that has all
+				if errors.Is(err, ErrFenced) { // this node works, and may be the only one that has all entries
 					rests = 0
 				}
 				ls.n.o.Log.Error("this node no longer leads, because its server failed", "shard", s.Name, "again_in", rests, "err", err)
@@ -255,7 +257,7 @@ func (ls *leads) leads(h *held, l *Lead) {
 	h.lead = l
 }
 
-// led returns the leads that the engine had confirmed when this was asked.
+// led returns, by shard, the leads of this node that the engine has confirmed.
 func (ls *leads) led() map[string]*Lead {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -275,7 +277,8 @@ func (ls *leads) holds(shard string) bool {
 	return ls.held[shard] != nil
 }
 
-// say writes a line to the log, once; shard is empty if it is about no single one.
+// say writes a line to the log, unless it was also the last line about the shard; shard is empty if the line is not
+// about a single shard.
 func (ls *leads) say(shard string, log func(string, ...any), words string, args ...any) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -288,7 +291,7 @@ func (ls *leads) say(shard string, log func(string, ...any), words string, args 
 	}
 }
 
-// serve serves s until ctx ends, and gives it up.
+// serve runs s until ctx ends or Run fails, and then gives the shard up, with the reason.
 func (l *Lead) serve(ctx context.Context, s Shard) error {
 	err := s.Run(ctx, l)
 	why := "its server failed"
@@ -308,7 +311,7 @@ func (l *Lead) serve(ctx context.Context, s Shard) error {
 	return err
 }
 
-// giveUpSQL says nothing about why where another one has the lead already.
+// giveUpSQL does not change the reason if another leader has the shard already.
 const giveUpSQL = `UPDATE hermes_connector.shard SET why = CASE WHEN leader <> $2 OR $3 = '' THEN why ELSE $3 END,
 	leader = CASE leader WHEN $2 THEN '' ELSE leader END, former = CASE former WHEN $2 THEN '' ELSE former END WHERE shard = $1 AND (leader = $2 OR former = $2)`
 

@@ -13,7 +13,7 @@ import (
 
 // warmCopy is this node's file of a shard that it does not lead.
 type warmCopy struct {
-	mu   sync.Mutex         // guards the fields below, and the file; held as long as it is read from the engine
+	mu   sync.Mutex         // guards the fields below, and the file; held as long as the file is brought further
 	file *boltfile.Follower // nil: it is not open
 	lent bool               // this node leads, and has the file open
 }
@@ -50,7 +50,8 @@ func (n *Node) copyOf(name string) *warmCopy {
 	return n.copies[name]
 }
 
-// lend closes the file until back, so that this node can lead its shard.
+// lend closes the file, so that this node can open it as the leader. Until back is called, fill and follow leave the
+// file alone.
 func (c *warmCopy) lend() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,9 +111,9 @@ func (n *Node) caughtUp(ctx context.Context, s Shard, got news) error {
 	return err
 }
 
-// fill brings the shard's file to entry s.top, and returns its entry then. It sets aside a file that is not on the
-// log's chain. A file that has more than the log, or is there before the log, stays as it is: its next entry will be
-// the whole file.
+// fill brings the shard's file to entry s.top, and returns the entry that the file is then at. It does nothing, and
+// returns 0, while this node has the file open as the leader. It sets aside a file that is not on the log's chain. A
+// file that has more than the log, or is there before the log, stays as it is: its next entry will be the whole file.
 func (n *Node) fill(ctx context.Context, of Shard, s shard) (at uint64, err error) {
 	if s.schema > uint64(of.File.Format.Schema) {
 		return 0, newerSchema(s, of)
@@ -136,7 +137,7 @@ func (n *Node) fill(ctx context.Context, of Shard, s shard) (at uint64, err erro
 			return c.file.At().N, nil
 		}
 		if there {
-			had, _ = boltfile.HistoryAt(of.Path, of.File) // if something is wrong with it, its start reports that
+			had, _ = boltfile.HistoryAt(of.Path, of.File) // if something is wrong with the file, the start of its server reports that
 		}
 		return had.N, nil
 	}
@@ -164,8 +165,9 @@ func (n *Node) fill(ctx context.Context, of Shard, s shard) (at uint64, err erro
 	return c.file.At().N, nil
 }
 
-// settled ends an attempt to bring the copy to entry top, with err. A file that cannot be brought there is closed: the next
-// attempt judges it anew. One that somebody changed besides the log is set aside.
+// settled ends an attempt to bring the copy to entry top: err is the result of the attempt. It closes a file that could
+// not be brought there, and the next attempt judges that file anew. It sets aside a file that is damaged or does not
+// fit the log.
 func (n *Node) settled(c *warmCopy, of Shard, top uint64, chain []byte, err error) error {
 	if c.file == nil {
 		return err

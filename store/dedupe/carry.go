@@ -8,8 +8,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Carry copies the marks of another database, without those that are too old at now and those in lost. into returns
-// the transaction for the next record.
+// Carry copies the marks of another database, without those that are too old at now and those in lost. into returns the
+// transaction into which the next record is to be written.
 func Carry(from *bolt.Tx, now time.Time, lost map[Mark]bool, into func() (*table.Writer, error)) error {
 	for _, b := range []string{Newest, Runs} {
 		for k, v := range table.Under(from, b, nil) {

@@ -8,17 +8,17 @@ import (
 )
 
 // maxKnown is how many marks are remembered: those of three days at two events a second, in some 15 MB. If there are
-// more, none are remembered from then on, and the file is asked.
+// more, none are remembered from then on, and lookups read the file.
 const maxKnown = 1 << 19
 
 // known are the marks as the newest commit has them. Only the writer changes it.
 type known struct {
 	mu   sync.RWMutex                 // guards days against the writer's changes
-	days map[uint32]map[Mark]struct{} // nil: the file is to be asked
-	n    int                          // in all of days; the writer's
+	days map[uint32]map[Mark]struct{} // nil: none are remembered, and lookups read the file
+	n    int                          // how many marks days has; only the writer uses it
 }
 
-// has reports whether m is remembered; if sure is false, memory does not know, and the file must be asked.
+// has reports whether m is remembered. If sure is false, no marks are remembered, and the file must be read.
 func (kn *known) has(m Mark) (seen, sure bool) {
 	kn.mu.RLock()
 	defer kn.mu.RUnlock()
@@ -30,7 +30,7 @@ func (kn *known) has(m Mark) (seen, sure bool) {
 	return false, kn.days != nil
 }
 
-// add notes a mark. The lock must be held.
+// add notes a mark of a day. mu must be locked.
 func (kn *known) add(day uint32, m Mark) {
 	if kn.days == nil {
 		return
@@ -45,12 +45,12 @@ func (kn *known) add(day uint32, m Mark) {
 	}
 }
 
-// Load remembers the marks of the file, before anybody else uses it.
+// Load remembers the marks that are in the file. It is called before anybody else uses ms.
 func (ms *Marks) Load(t *bolt.Tx) {
 	ms.known.days = make(map[uint32]map[Mark]struct{})
 	for _, b := range []string{Newest, Runs} {
 		for k, v := range table.Under(t, b, nil) {
-			all, _ := Decode(k, v) // of a damaged record those that can be believed
+			all, _ := Decode(k, v) // of a damaged record, the marks that can be believed
 			for _, m := range all {
 				ms.known.add(keyDay(k), m)
 			}
@@ -58,7 +58,7 @@ func (ms *Marks) Load(t *bolt.Tx) {
 	}
 }
 
-// Forget drops the remembered marks: from now on the file is asked.
+// Forget drops the remembered marks: from now on lookups read the file.
 func (ms *Marks) Forget() {
 	ms.known.mu.Lock()
 	defer ms.known.mu.Unlock()

@@ -5,7 +5,7 @@
 // record, which bbolt keeps in the root page, and every commit writes the root page anyway. When the record is full,
 // its marks become a run: sorted, in records of half a page. runFan runs of one level become one run of the next level.
 // A lookup is one seek per run, there are few runs, and a mark is written once per level. The marks of the newest
-// commit are in memory, too, up to a limit: mostly the file is not asked.
+// commit are in memory, too, up to a limit: most lookups do not read the file.
 package dedupe
 
 import (
@@ -33,9 +33,9 @@ const (
 const (
 	// MaxNewest is how many marks the record of the newest holds.
 	MaxNewest = 32
-	// Days is for how many whole days after its own day a Mark is kept.
+	// Days is how many whole days after its own day a Mark is kept.
 	Days        = 3
-	recordMarks = 120 // in a record of a run
+	recordMarks = 120 // how many marks a record of a run holds
 	runFan      = 4   // how many runs of one level become one of the next
 	topLevel    = 6   // its runs stay as they are: one of 3 MiB is enough for one commit
 )
@@ -139,7 +139,7 @@ type Marks struct {
 	known known
 }
 
-// New makes the marks of db. Load must be called before anybody else uses them; log hears of damaged ones.
+// New makes the marks of db. Load must be called before anybody else uses them. Damaged records are reported to log.
 func New(db *table.DB, log *slog.Logger) *Marks { return &Marks{db: db, log: log} }
 
 // Has reports whether the event has a mark. Marks live for at least three days. Damaged marks are not believed: their
@@ -170,16 +170,16 @@ func (ms *Marks) Damaged() uint64 { return ms.bad.Load() }
 
 // Batch holds the marks of one write transaction.
 type Batch struct {
-	marks *Marks          // nil when nobody uses the database
-	made  map[Mark]uint32 // with their days
-	from  uint32          // the marks of earlier days were dropped
+	marks *Marks          // nil in a store.Edit, which has no DB: then no marks are remembered
+	made  map[Mark]uint32 // the marks that were made, with their days
+	from  uint32          // the marks of days before this one were dropped (Sweep)
 }
 
 // Batch begins a transaction.
 func (ms *Marks) Batch() Batch { return Batch{marks: ms} }
 
-// Has is like the function Has, and also knows the marks that the transaction has made so far. It does not read the file
-// for marks that are remembered.
+// Has is like the function Has, but also finds the marks that the transaction has made so far. It does not read the
+// file for marks that are remembered.
 func (b *Batch) Has(t *bolt.Tx, m Mark) (has bool, bad []Bad) {
 	if _, ok := b.made[m]; ok {
 		return true, nil
@@ -192,7 +192,7 @@ func (b *Batch) Has(t *bolt.Tx, m Mark) (has bool, bad []Bad) {
 	return Has(t, m)
 }
 
-// Mark remembers an event under the day of now. Store is called before the commit.
+// Mark adds a mark, under the day of now, to those that Store will store before the commit.
 func (b *Batch) Mark(w *table.Writer, m Mark, now time.Time) {
 	if b.made == nil {
 		b.made = make(map[Mark]uint32)
@@ -201,7 +201,7 @@ func (b *Batch) Mark(w *table.Writer, m Mark, now time.Time) {
 	w.Changes++
 }
 
-// Has looks for m among the newest marks and in each run. bad are the damaged records that it found.
+// Has reports whether m is among the newest marks or in a run. bad are the damaged records that it found.
 func Has(t *bolt.Tx, m Mark) (seen bool, bad []Bad) {
 	in := func(b string, k, value []byte) bool {
 		payload, err := boltfile.Unseal(k, value)

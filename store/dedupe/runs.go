@@ -28,7 +28,7 @@ func (b *Batch) Store(w *table.Writer) error {
 			byDay[keyDay(k)] = append(had, byDay[keyDay(k)]...)
 		}
 		if keyDay(k) == newest && err == nil {
-			continue // is written anew below
+			continue // the record is written anew below
 		}
 		if err := w.Delete(Newest, k); err != nil {
 			return err
@@ -67,7 +67,7 @@ func addRun(w *table.Writer, day uint32, level byte, ms []Mark) error {
 			for _, k := range table.KeysUnder(w.Tx, Runs, run[:]) {
 				more, err := Decode(k, w.Bucket([]byte(Runs)).Get(k))
 				if err != nil {
-					continue // it stays, to be reported whenever it is found
+					continue // a damaged record stays, and is reported whenever a lookup finds it
 				}
 				ms = append(ms, more...)
 				if err := w.Delete(Runs, k); err != nil {

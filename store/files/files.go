@@ -32,11 +32,11 @@ func Give(f *os.File, path string) {
 		return
 	}
 	if owner, ok := of.Sys().(*syscall.Stat_t); ok {
-		_ = f.Chown(int(owner.Uid), int(owner.Gid)) // after an error f stays root's
+		_ = f.Chown(int(owner.Uid), int(owner.Gid)) // after an error f still belongs to root
 	}
 }
 
-// Create makes the file path with the content that fill writes. fs.ErrExist: there is such a file, and it is unchanged.
+// Create makes the file path with the content that fill writes. fs.ErrExist: the file exists already, and is unchanged.
 func Create(path, pattern string, fill func(*os.File) error) error {
 	return Aside(path, pattern, fill, func(temp string) error { return publish(temp, path, os.Link) })
 }
@@ -62,8 +62,8 @@ func Aside(path, pattern string, fill func(*os.File) error, put func(temp string
 	return put(f.Name())
 }
 
-// publish gives the synced file temp the name path. It links, because a rename would replace a file that is there
-// already. It renames only on a file system without links.
+// publish gives the synced file temp the name path. It makes a link, because a rename would replace a file that is at
+// path already. It renames only on a file system without links.
 func publish(temp, path string, link func(from, to string) error) error {
 	err := link(temp, path)
 	switch {
@@ -102,7 +102,7 @@ func Replace(temp, path, keep string) error {
 // RemoveLeftovers removes the files in the folder dir that pattern matches. Its error names those that stay.
 func RemoveLeftovers(dir, pattern string) error {
 	names, err := fs.Glob(os.DirFS(dir), pattern)
-	if err != nil { // a bracket in the name makes no pattern; then leftovers stay
+	if err != nil { // a bracket in the name can make pattern invalid; then leftovers stay
 		return nil
 	}
 	var all []error

@@ -11,11 +11,11 @@ import (
 )
 
 // A file that this program found by itself, without anybody naming it, is used only if it belongs to this user or to
-// root. Otherwise another user could decide what a command of this user reads, and with whom it talks.
+// root. Otherwise another user could decide what a command of this user reads, and with which server it talks.
 
-// Foreign returns an error if the file at path, or its folder, belongs to a user other than this one and root, or if others
-// can write to it. Both ends of a link are checked. A sticky folder is not safe either: others cannot replace the file,
-// but they can put files beside it that it names.
+// Foreign returns an error if the file at path, or its folder, belongs to a user other than this one and root, or if
+// others can write to it. Of a symbolic link, the link and its target are checked. A sticky folder is not safe either:
+// others cannot replace the file, but they can put files beside it that the file names.
 func Foreign(path string) error {
 	link, err := os.Lstat(path)
 	if err != nil {
@@ -46,8 +46,8 @@ func Foreign(path string) error {
 	return nil
 }
 
-// foreign says why a file with that mode, owner and group is not safe for the user me; empty: it is. A group with a
-// user's number counts as that user's own, because most systems make it so.
+// foreign returns why a file with that mode, owner and group is not safe for the user me; empty: it is safe. A group
+// with a user's number counts as that user's own, because most systems make it so.
 func foreign(mode fs.FileMode, owner, group, me int) string {
 	switch who := other(owner, me); {
 	case who != "":
@@ -77,7 +77,7 @@ func other(owner, me int) string {
 	if u, err := user.LookupId(id); err == nil {
 		return u.Username
 	}
-	return id // of a container's user, say
+	return id // the system knows no name, for example of a container's user
 }
 
 // Group returns the number of the group that a file belongs to; -1: not known.

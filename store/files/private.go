@@ -14,8 +14,8 @@ import (
 const mounted = "/run/secrets/"
 
 // Private returns an error if other users can read or change the file at path, which st describes. They cannot if the
-// file's mode keeps them out, or its folder's. Root's files may be open to their group, as packages and systemd's
-// credentials are: root decides who is in it. The error does not repeat path.
+// mode of the file, or that of its folder, keeps them out. Root's files may be open to their group, as packages and
+// systemd's credentials are: root decides who is in it. The error does not repeat path.
 func Private(path string, st fs.FileInfo) error {
 	mode, real := st.Mode().Perm(), path
 	if to, err := filepath.EvalSymlinks(path); err == nil {
@@ -31,8 +31,8 @@ func Private(path string, st fs.FileInfo) error {
 	return fmt.Errorf("others can read or change that file (mode %04o): chmod 600 it", mode)
 }
 
-// closed reports whether the file or folder that st describes belongs to one of owners and keeps everybody else out; root's
-// may let its group in.
+// closed reports whether the file or folder that st describes belongs to one of owners and keeps everybody else out; if
+// it belongs to root, it may let its group in.
 func closed(st fs.FileInfo, owners ...int) bool {
 	mode, of := st.Mode().Perm(), Owner(st)
 	return slices.Contains(owners, of) && (mode&0o077 == 0 || of == 0 && mode&0o027 == 0)

@@ -25,11 +25,11 @@ type Watched[T any] struct {
 
 	good atomic.Pointer[T] // never nil after Watch
 
-	mu     sync.Mutex // held during a look at the files; guards the fields below
+	mu     sync.Mutex // locked while the files are checked; guards the fields below
 	looked time.Time
 	seen   []os.FileInfo // the files as they were read last, whether or not they can be used
-	broken bool          // they cannot: every look reads them again, for their mode may have changed
-	said   string        // the last argument of fault
+	broken bool          // seen cannot be used: every check reads the files again, because their mode may have changed
+	said   string        // the text of the last error that fault got; empty: the files can be used
 }
 
 // Watch reads the files. fault is called once for each later change that cannot be used.
@@ -41,8 +41,8 @@ func Watch[T any](paths []string, now func() time.Time, parse func([][]byte) (T,
 	return w, nil
 }
 
-// Get returns the value. It checks the files first if the last check is at least that long ago. While another goroutine
-// checks, Get returns the present value; only with 0 does it wait.
+// Get returns the value. It checks the files first if the last check is at least every ago. While another goroutine
+// checks, Get returns the present value; only if every is 0 does it wait.
 func (w *Watched[T]) Get(every time.Duration) T {
 	if every == 0 {
 		w.mu.Lock()
@@ -76,7 +76,7 @@ func (w *Watched[T]) read() error {
 	if !w.broken && slices.EqualFunc(now, w.seen, same) {
 		return nil
 	}
-	// now is from before the reading, so a change in between shows at the next look.
+	// now is from before the reading, so a change in between is found by the next check.
 	w.seen, w.broken = now, true
 	texts := make([][]byte, len(w.paths))
 	for i, name := range w.paths {

@@ -11,13 +11,14 @@ import (
 // person is somebody to be forgotten, with the events that belong to them.
 type person struct {
 	platform, user, instance string
-	chats                    map[string]bool // direct messages with them
-	events                   map[string]bool // events that they wrote, by chat and event
-	seqs                     map[uint64]bool // numbers of those in the instance's lane
+	chats                    map[string]bool // by id: the chats that are direct messages with them
+	events                   map[string]bool // the events that they wrote, by chat and event
+	seqs                     map[uint64]bool // the numbers of their messages in the instance's lane
 }
 
 // Forget removes a person from i's history, and from the rest of the transaction: what they wrote to i or to nobody,
-// and what i said in answer or in their direct messages; dms names the known ones. It reads the whole history.
+// and what i said in answer or in their direct messages. dms are chats that are known to be direct messages with them.
+// It reads the whole history.
 func (r *Records) Forget(w *table.Writer, b *Batch, i relay.InstanceID, p relay.PlatformID, u relay.UserID, dms ...relay.ChatID) error {
 	who := person{
 		string(p), string(u), string(i), map[string]bool{string(u): true}, make(map[string]bool), make(map[uint64]bool),
@@ -30,7 +31,7 @@ func (r *Records) Forget(w *table.Writer, b *Batch, i relay.InstanceID, p relay.
 	for _, bucket := range buckets {
 		for k, v := range table.Under(w.Tx, bucket, nil) {
 			if d.read(k, v) != nil {
-				continue // every reader passes over it
+				continue // every reader skips a damaged record
 			}
 			for _, n := range d.notes {
 				who.meet(d.note(n))
@@ -48,12 +49,12 @@ func (r *Records) Forget(w *table.Writer, b *Batch, i relay.InstanceID, p relay.
 		}
 	}
 	left := contentOf(w.Tx)
-	w.Changes++ // what waits for a commit, too
+	w.Changes++ // notes that wait for a commit are forgotten, too: so there must be one
 	b.gone, b.left = append(b.gone, who.owns), &left
 	return nil
 }
 
-// leave removes the person's notes from a record.
+// leave removes the person's notes from the record under k, and deletes the record if no note is left.
 func (who person) leave(w *table.Writer, d *decoder, bucket string, k []byte) error {
 	if d.read(k, w.Bucket([]byte(bucket)).Get(k)) != nil {
 		return nil
@@ -96,7 +97,7 @@ func (who person) meet(n *note) {
 	}
 }
 
-// owns reports whether n is about the person, according to the notes so far.
+// owns reports whether n is about the person, according to the notes that meet has learned from.
 func (who person) owns(n *note) bool {
 	switch n.kind {
 	case cameNote, judgedNote:

@@ -1,13 +1,12 @@
 // Package history records what happened to each stored message: when it came, the verdict, for whom, when its gateway
-// took it, why it was given up, and the answers to it. It contains ids and reasons, never what anybody wrote.
+// acknowledged it, why it was given up, and the answers to it. It contains ids and reasons, never what anybody wrote.
 //
 // It is a log of notes. A later fact about a message is a further note, and a reader joins them. The newest notes are
 // in one record, which bbolt keeps in the root page, and every commit writes the root page anyway; when the record is
 // full, it becomes one of the older ones. So no note costs a commit, and few cost a page. Facts that follow from a
 // commit are stored in it. Notes of what was done at a network wait in memory for the next commit of anybody, and a
-// crash loses those that wait.
-// Nothing is kept longer than Kept, nor more than MaxBytes: the oldest notes are dropped, with a commit that is made
-// anyway.
+// crash loses the waiting notes. Nothing is kept longer than Kept, nor more than MaxBytes: the oldest notes are
+// dropped, with a commit that is made anyway.
 package history
 
 import (
@@ -36,10 +35,10 @@ const (
 	MaxBytes = 64 << 20
 
 	maxNewest  = 940  // bytes of notes in the record of the newest
-	maxOlder   = 1900 // in one of the older ones, so that two fit a page
+	maxOlder   = 1900 // bytes of notes in one of the older records, so that two records fit a page
 	maxWaiting = 5000 // notes that wait for a commit
-	spare      = 64   // if there is too much, this fraction of the limit is dropped at once
-	lag        = 24 * time.Hour
+	spare      = 64   // if there are more than MaxBytes, one spare-th of MaxBytes is dropped in addition, so that this is rare
+	lag        = 24 * time.Hour // how far past Kept the oldest record must be before old records are dropped
 	maxDropped = 4096 // records that one commit drops
 	recordCost = 32   // bytes that a record costs beside its value, about
 	overhead   = 64   // bytes that the record of the newest costs in the root page beside its notes
@@ -53,7 +52,8 @@ type Verdict struct {
 	Why      string
 }
 
-// Late is the verdict about a message that was to be judged later and came too late for the question it answers.
+// Late is the verdict about a message whose verdict was open at first, and which then came too late for the question
+// that it answers.
 const Late = "late"
 
 // Why a message left its lane, beside the reasons of dead letters, or why an answer left the outbox.
@@ -61,8 +61,8 @@ const (
 	Removed   = "removed"   // the operator had the answer dropped
 	Revoked   = "revoked"   // the credential that the answer came with is dead
 	Withdrawn = "withdrawn" // the gateway deleted the answer
-	Discarded = "discarded" // the operator had it dropped
-	Damaged   = "damaged"   // its entry could not be read
+	Discarded = "discarded" // the operator had the message dropped
+	Damaged   = "damaged"   // the entry of the message could not be read
 )
 
 // Came is a message that is stored, with one verdict about it.
@@ -70,7 +70,7 @@ type Came struct {
 	At time.Time
 	Of Event
 	Verdict
-	// Seq is its number in the instance's lane; 0: it is in none.
+	// Seq is the number of the message in the instance's lane; 0: it is in no lane.
 	Seq uint64
 	// Again: an earlier note said that the verdict was still to come.
 	Again bool
@@ -102,11 +102,11 @@ type Said struct {
 	Instance relay.InstanceID
 	Chat     relay.Chat
 	Op       relay.Op
-	Message  relay.MessageID // the network's id; while it is queued, the gateway's
-	To       relay.EventID   // the message that it answers, if it names one
+	Message  relay.MessageID // the network's id or, if State is Queued, the id in the outbox, which its gateway knows
+	To       relay.EventID   // the message that this one answers, if it names one
 	State    State
 	Why      string // why it was not sent, is queued or was dropped: a short word
-	// Queued is the gateway's id for a message that was queued before.
+	// Queued is the id in the outbox of a message that was queued before: this is its outcome.
 	Queued relay.MessageID
 }
 
@@ -119,7 +119,7 @@ type Records struct {
 	mu      sync.Mutex // guards waiting
 	waiting []*note    // for a commit
 
-	log content // as the newest commit has it; the writer's
+	log content // as the newest commit has it; only the writer uses it
 }
 
 // content is the log as a transaction has it.
@@ -128,9 +128,9 @@ type content struct {
 	older  total
 }
 
-// total is the sum of the older notes.
+// total is what is remembered of the older records.
 type total struct {
-	bytes  int64 // about
+	bytes  int64 // of all of them, about
 	oldest int64 // when the newest note of the oldest record was made; 0: there is none
 }
 
@@ -165,7 +165,7 @@ func lastOf(value []byte) int64 {
 // Batch holds the changes of one transaction to the history. The zero value changes nothing.
 type Batch struct {
 	notes []*note
-	gone  []func(*note) bool // accept the notes of people who were forgotten in it
+	gone  []func(*note) bool // each reports whether a note is about a person who was forgotten in the transaction
 	left  *content           // the content after forgetting; nil: unchanged
 }
 
@@ -181,17 +181,17 @@ func (b *Batch) Came(c Came) {
 	}, c.Seq))
 }
 
-// Taken notes that the gateway of i took the message with that number.
+// Taken notes that the gateway of i acknowledged the message with that number in its lane.
 func (b *Batch) Taken(at time.Time, i relay.InstanceID, seq uint64) {
 	b.notes = append(b.notes, newNote(takenNote, at, []string{string(i)}, seq))
 }
 
-// Died notes that the message with that number was given up.
+// Died notes that the message with that number in i's lane was given up.
 func (b *Batch) Died(at time.Time, i relay.InstanceID, seq uint64, why string) {
 	b.notes = append(b.notes, newNote(diedNote, at, []string{string(i), why}, seq))
 }
 
-// Replayed notes that a message which was given up has another number, and waits again.
+// Replayed notes that a message which was given up waits again: it had the number was, and has the number seq.
 func (b *Batch) Replayed(at time.Time, i relay.InstanceID, was, seq uint64) {
 	b.notes = append(b.notes, newNote(replayedNote, at, []string{string(i)}, seq, was))
 }
@@ -206,8 +206,8 @@ func (s Said) note() *note {
 	})
 }
 
-// Said notes a gateway's message, sent or not. It does not block; the next commit stores it. Of messages that were not
-// sent in a chat only the last is noted until then, because nothing stops a gateway that tries again and again.
+// Said notes a gateway's message, sent or not. It does not block; the next commit stores it. Of the messages of an
+// instance in a chat that were not sent, only the last is noted until then, because a gateway may try again and again.
 func (r *Records) Said(s Said) {
 	n := s.note()
 	r.mu.Lock()
@@ -221,7 +221,8 @@ func (r *Records) Said(s Said) {
 	r.boundLocked()
 }
 
-// boundLocked forgets the oldest waiting notes if there are too many, as when the disk takes nothing. mu must be held.
+// boundLocked drops the oldest waiting notes if there are too many, for example because the disk is full. mu must be
+// locked.
 func (r *Records) boundLocked() {
 	if more := len(r.waiting) - maxWaiting; more > 0 {
 		r.waiting = slices.Delete(r.waiting, 0, more)
@@ -239,7 +240,7 @@ func (r *Records) Wait(made Batch) {
 	}
 }
 
-// kept returns those notes that were not forgotten.
+// kept returns notes without those of the people who were forgotten in b.
 func (b Batch) kept(notes []*note) []*note {
 	return slices.DeleteFunc(notes, func(n *note) bool {
 		return slices.ContainsFunc(b.gone, func(gone func(*note) bool) bool { return gone(n) })
@@ -254,7 +255,8 @@ func (r *Records) snapshot() []*note {
 }
 
 // Ride adds the notes of a transaction that is about to be committed, behind those that wait, and drops what is too old
-// or too much. room is how many bytes of the root page are free. stored must be called when the transaction is stored.
+// or too much. room is how many bytes of the root page the bucket of the newest notes may fill. stored must be called
+// when the transaction is stored.
 func (r *Records) Ride(w *table.Writer, made Batch, room int) (stored func(), err error) {
 	taken, now := r.snapshot(), r.db.Now()
 	notes := made.kept(slices.Concat(taken, made.notes))
@@ -281,7 +283,8 @@ func (r *Records) Ride(w *table.Writer, made Batch, room int) (stored func(), er
 	}, nil
 }
 
-// add stores notes behind the newest, which keep so many bytes at most.
+// add stores notes behind the newest ones of log, and returns log as it is then. The record of the newest notes has at
+// most most bytes; if it would have more, all of it becomes an older record.
 func add(w *table.Writer, log content, notes []*note, most int, now time.Time) (content, error) {
 	e, sum := log.newest, log.older
 	e.payload = bytes.Clone(e.payload) // nobody knows yet whether the transaction is stored
@@ -315,7 +318,7 @@ func add(w *table.Writer, log content, notes []*note, most int, now time.Time) (
 	return content{e, sum}, w.PutSealed(Newest, k, boltfile.Seal(k, e.payload))
 }
 
-// putOlder makes notes one of the older records, and returns the stored form.
+// putOlder stores a payload of notes as the newest of the older records, and returns the stored form.
 func putOlder(w *table.Writer, payload []byte) ([]byte, error) {
 	number, err := w.Next(Older)
 	if err != nil {
@@ -326,7 +329,8 @@ func putOlder(w *table.Writer, payload []byte) ([]byte, error) {
 	return value, w.AppendSealed(Older, k, value)
 }
 
-// drop drops the oldest records that are too old or too many, and returns the sum of the others.
+// drop deletes the oldest of the older records: those that are too old, and those beyond most bytes. It returns the
+// total of the others.
 func drop(w *table.Writer, sum total, most int64, now time.Time) (total, error) {
 	if sum.bytes > most {
 		most -= most / spare

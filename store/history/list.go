@@ -12,10 +12,10 @@ import (
 )
 
 // answeredWithin is how long after a gateway took a message another message of the gateway in the chat counts as an
-// answer, if it names none.
+// answer, if it does not name the message that it answers.
 const answeredWithin = time.Hour
 
-// maxSpoken is how many messages are remembered of a chat in which nobody was answered.
+// maxSpoken is how many messages of a gateway in a chat are remembered until the message that they answer is read.
 const maxSpoken = 32
 
 // maxAnswers is how many answers to one message are listed: the first ones.
@@ -23,21 +23,21 @@ const maxAnswers = 20
 
 // Message is what happened to a message, for one instance or as a whole.
 type Message struct {
-	At time.Time // when it came, or was judged
+	At time.Time // when the message came or, if its verdict was open at first, when it was judged
 	Of Event
 	Verdict
-	TakenAt time.Time // by its gateway; zero: it was not
-	Died    string    // why it was given up; empty: it was not
+	TakenAt time.Time // when its gateway acknowledged it; zero: it did not
+	Died    string    // why the message was given up; empty: it was not
 	Answers []Answer  // oldest first
 }
 
 // Answer is an answer of a gateway to a message, sent or not.
 type Answer struct {
-	At      time.Time // when it was sent, or the gateway wanted to
+	At      time.Time // when the network took it, or when it failed, was queued or was dropped
 	Op      relay.Op
-	Message relay.MessageID // as the network calls it, if it was sent
+	Message relay.MessageID // the network's id, if it was sent
 	State   State
-	Why     string    // it was not sent, is queued, or was dropped
+	Why     string    // why it was not sent, is queued, or was dropped
 	Queued  time.Time // when it was queued, if it was
 }
 
@@ -52,7 +52,7 @@ type Who struct {
 type Query struct {
 	Event relay.EventID
 	Since time.Time      // came after that
-	Who   func(Who) bool // asked once for each; nil: all
+	Who   func(Who) bool // called once for each different Who; nil: all
 	Last  int            // the newest so many messages, each with all its verdicts; 0: all
 }
 
@@ -66,7 +66,7 @@ func (r *Records) List(ctx context.Context, q Query) ([]Message, error) {
 	if since := q.Since; !since.IsZero() {
 		s.oldest = max(s.oldest, since.UnixMilli())
 	}
-	waiting := r.snapshot() // first, so that notes which a commit takes meanwhile are seen twice and not missed
+	waiting := r.snapshot() // before the file is read: a note that is committed meanwhile is read twice, and not missed
 	return table.Get(ctx, r.db, "history", func(t *bolt.Tx) ([]Message, error) {
 		for _, n := range slices.Backward(waiting) {
 			s.loose(n)
@@ -75,7 +75,7 @@ func (r *Records) List(ctx context.Context, q Query) ([]Message, error) {
 		s.record(k, t.Bucket([]byte(Newest)).Get(k))
 		c := t.Bucket([]byte(Older)).Cursor()
 		for k, v := c.Last(); k != nil && !s.done && ctx.Err() == nil; k, v = c.Prev() {
-			// Not the end: a clock may have been wrong for a while.
+			// An older record does not end the scan: the clock may have been wrong for a while.
 			if string(k) != table.Filler && lastOf(v) >= s.oldest {
 				s.record(k, v)
 			}
@@ -85,32 +85,33 @@ func (r *Records) List(ctx context.Context, q Query) ([]Message, error) {
 	})
 }
 
-// number is a message in a lane.
+// number identifies a message by its instance and its number in the lane of that.
 type number struct {
 	instance uint32
 	seq      uint64
 }
 
-// where is a chat, and an instance in it.
+// where is a chat and an instance in it, by the ids that scan.id gives to the words.
 type where struct{ instance, platform, bot, chat uint32 }
 
-// talk holds the gateway's messages in a chat after the message that is read next.
+// talk has the messages of a gateway in a chat that are later than the notes still to be read, and are not yet known to
+// be answers.
 type talk struct {
 	spoken []spoken // newest first
-	// About the message that was read last: when it was taken, and the answers to those taken with it, because their
-	// gateway saw them as one.
+	// When the message that was read last was acknowledged, and the answers to all messages that were acknowledged at
+	// that time: their gateway saw these messages as one.
 	takenAt int64
 	answers []spoken
 }
 
-// spoken is a gateway's message from one note, and its outcome from another.
+// spoken is a gateway's message. If it was queued, its outcome comes from another note.
 type spoken struct {
 	at, queuedAt            int64 // milliseconds; not queued: 0
 	op, message, state, why string
 	to                      string // the message that it answers, in its chat; empty: it names none
 }
 
-// said returns when the gateway sent it.
+// said returns when the gateway handed the message over, in milliseconds.
 func (a spoken) said() int64 {
 	if a.queuedAt != 0 {
 		return a.queuedAt
@@ -126,39 +127,39 @@ func (a spoken) answer() Answer {
 	return out
 }
 
-// judged is a message, for an instance.
+// judged identifies a message for an instance.
 type judged struct {
 	where
 	event string
 }
 
-// scan reads notes from the newest to the oldest. Later notes about a message come first, so all of them have been read
-// when the message is.
+// scan reads notes from the newest to the oldest. So all later notes about a message have been read when the note is
+// read that the message came (came).
 type scan struct {
 	q      Query
 	oldest int64 // milliseconds
-	done   bool  // all that was asked for was found
+	done   bool  // as many messages as asked for were found
 	out    []Message
 
 	d   decoder
-	ids map[string]uint32 // of the words that are compared between records
-	own []uint32          // those of the record's words; 0: not looked up
+	ids map[string]uint32 // the ids of words, which are the same in all records
+	own []uint32          // the ids of the words of the record that is read; 0: not looked up yet
 
-	taken  map[number]int64  // when, in milliseconds
-	lost   map[number]string // why they were given up; empty: they were not, whatever earlier notes say
+	taken  map[number]int64  // when a message was acknowledged, in milliseconds
+	lost   map[number]string // why a message was given up; empty: it was replayed later, whatever earlier notes say
 	talks  map[where]*talk
-	queued map[string]spoken // the outcome of queued messages
-	judged map[judged]bool   // there is a later verdict
-	who    map[[3]uint32]bool
+	queued map[string]spoken // the outcome of queued messages, by their ids in the outbox
+	judged map[judged]bool   // the messages whose first verdict was open, and of which a later one was read
+	who    map[[3]uint32]bool // the results of q.Who, by platform, user and instance
 
-	named []spoken // room for answers
+	named []spoken // memory that answers uses again
 
-	last  [3]uint32 // the message that was found last
-	event string
-	found int
+	last  [3]uint32 // platform, bot and chat of the message that was found last
+	event string    // its event
+	found int       // how many messages were found
 }
 
-// loose reads one that waits for a commit.
+// loose reads a note that waits for a commit.
 func (s *scan) loose(n *note) {
 	s.d.reset()
 	e := entry{kind: n.kind, at: n.at, numbers: n.numbers}
@@ -179,6 +180,8 @@ func (s *scan) record(k, value []byte) {
 	}
 }
 
+// notes reads the notes that s.d has decoded, the newest first. The ids of the words that every record knows stay;
+// those of the other words are looked up anew.
 func (s *scan) notes() {
 	first := min(len(s.own), 1+len(common))
 	s.own = append(s.own[:first], make([]uint32, len(s.d.words)-first)...)
@@ -251,7 +254,7 @@ func (s *scan) said(n *entry) {
 		t = new(talk)
 		s.talks[w] = t
 	}
-	if !slices.Contains(t.spoken, a) { // else a commit has just taken it
+	if !slices.Contains(t.spoken, a) { // else the same note was read among those that wait
 		t.spoken = append(t.spoken[max(0, len(t.spoken)-maxSpoken):], a)
 	}
 }
@@ -261,7 +264,8 @@ func (s *scan) where(n *entry, instance int) where {
 	return where{s.id(n.words[instance]), s.id(n.words[ofPlatform]), s.id(n.words[ofBot]), s.id(n.words[ofChat])}
 }
 
-// came reads the note that a message arrived, which completes what is known about it.
+// came reads the note that a message came, or had a further verdict. It joins the note with what later notes said about
+// the message, and adds the message to s.out, unless there is a later verdict or the query does not select it.
 func (s *scan) came(n *entry) {
 	w := s.where(n, cameInstance)
 	takenAt, died := int64(0), ""
@@ -315,7 +319,7 @@ func (s *scan) came(n *entry) {
 	if takenAt != 0 {
 		m.TakenAt, m.Died = time.UnixMilli(takenAt).UTC(), ""
 	}
-	slices.Reverse(answers) // of the same time: in the order of their notes
+	slices.Reverse(answers) // so that answers of the same time are in the order of their notes
 	slices.SortStableFunc(answers, func(a, b spoken) int { return cmp.Compare(a.at, b.at) })
 	for _, a := range answers[:min(len(answers), maxAnswers)] {
 		m.Answers = append(m.Answers, a.answer())
@@ -337,8 +341,9 @@ func (s *scan) asked(n *entry, w where) bool {
 	return yes
 }
 
-// answers returns the answers to a message that was taken at takenAt: those that name it, and those that name none and
-// were sent after that and before the next one was taken. The result is valid until the next call.
+// answers returns the answers to a message that was acknowledged at takenAt: those that name the message, and those
+// that name none and were sent at most answeredWithin after takenAt, and before the next message of the chat was
+// acknowledged. The result is valid until the next call.
 func (s *scan) answers(w where, event string, takenAt int64) (out []spoken) {
 	if takenAt == 0 || len(s.talks) == 0 {
 		return nil

@@ -19,21 +19,22 @@ import (
 //	then for each note
 //	1 byte   its kind
 //	varint   the milliseconds since the note before it; of the first, since 1970
-//	uvarint  for each word of its kind: 0 for none, 1 for one that follows here, with its length in front, and from 2 on
-//	         those that every record knows, and behind them those that followed before, in their order
+//	uvarint  for each word of its kind: 0 for an empty word, 1 for a word that follows here, with its length in front;
+//	         from 2 on, the words that every record knows (common), and behind them those that followed before
 //	uvarint  for each number of its kind
 const headSize = 8
 
 // maxWord is how many bytes of a word are kept.
 const maxWord = 200
 
-// common are the words that every record knows. Records have their places: new ones are put at the end.
+// common are the words that every record knows. Records contain their positions, so new words are added at the end
+// only.
 var common = []string{
 	"telegram", "discord", "sms", "wecom_callback", "webhook", "dm", "group", "channel", "thread", "delivered", "undecided", "control", "send",
 	"send_media", "follow_up", "prompt", "sent", "not sent", "queued",
 }
 
-// begun are the words of a record without notes.
+// begun are the words with which every record begins: the empty word, and common.
 var begun = slices.Clip(append([]string{""}, common...))
 
 // kind is the type of a note.
@@ -41,11 +42,11 @@ type kind byte
 
 const (
 	cameNote     kind = 1 + iota // a message is stored, with its first verdict
-	judgedNote                   // it has another verdict
-	takenNote                    // a gateway took it
-	diedNote                     // it was given up
-	replayedNote                 // and waits again
-	saidNote                     // a gateway said something
+	judgedNote                   // the message has a further verdict, after one that left it open
+	takenNote                    // its gateway acknowledged the message
+	diedNote                     // the message was given up
+	replayedNote                 // the message was given up, and waits again under another number
+	saidNote                     // a gateway sent something to a chat, or wanted to
 )
 
 // shape is how many words and numbers a note of a kind has.
@@ -55,7 +56,7 @@ var shapes = [...]shape{
 	cameNote: {8, 1}, judgedNote: {8, 1}, takenNote: {1, 1}, diedNote: {2, 1}, replayedNote: {1, 2}, saidNote: {10, 0},
 }
 
-// The words of notes: the first three are the same for messages and for answers.
+// The indexes of the words of notes. The first three are the same for cameNote, judgedNote and saidNote.
 const (
 	ofPlatform = 0
 	ofBot      = 1
@@ -63,7 +64,7 @@ const (
 
 	cameEvent, cameType, cameUser, cameInstance, cameWhy = 3, 4, 5, 6, 7
 
-	itsInstance, diedWhy = 0, 1 // of notes about a message that came
+	itsInstance, diedWhy = 0, 1 // of takenNote, diedNote and replayedNote
 
 	saidInstance, saidOp, saidMessage, saidTo, saidState, saidWhy, saidQueued = 3, 4, 5, 6, 7, 8, 9
 )
@@ -73,7 +74,7 @@ type note struct {
 	kind    kind
 	at      int64 // milliseconds
 	words   [10]string
-	numbers [2]uint64
+	numbers [2]uint64 // the message's number in its lane and, of a replayedNote, its former one
 }
 
 func newNote(k kind, at time.Time, words []string, numbers ...uint64) *note {
@@ -92,7 +93,8 @@ const (
 	byItself   = "="
 )
 
-// within returns the form in which an event of a chat is noted.
+// within returns the word for the event e of the chat c: without the id of the chat, if that of the event begins with
+// it.
 func within(e relay.EventID, c relay.ChatID) string {
 	if e == "" {
 		return ""
@@ -114,7 +116,7 @@ func eventOf(word, chat string) relay.EventID {
 // encoder makes a record. The zero value is an empty one.
 type encoder struct {
 	payload []byte
-	last    int64
+	last    int64    // when the last note was made, in milliseconds
 	words   []string // as a decoder has them
 }
 
@@ -127,7 +129,7 @@ func resume(k, value []byte) encoder {
 	return encoder{payload: bytes.Clone(value[boltfile.EnvelopeSize:]), last: d.notes[len(d.notes)-1].at, words: d.words}
 }
 
-// add puts n at the end.
+// add adds n at the end of the record.
 func (e *encoder) add(n *note) {
 	if e.payload == nil {
 		*e = encoder{payload: make([]byte, headSize, 512), words: begun}
@@ -160,7 +162,7 @@ type decoder struct {
 	notes []entry
 }
 
-// entry is a note whose words are positions in the decoder's text.
+// entry is a note whose words are indexes of the decoder's words.
 type entry struct {
 	kind    kind
 	words   [10]uint16
@@ -170,7 +172,7 @@ type entry struct {
 
 var errNoNotes = errors.New("it is no record of notes")
 
-// reset forgets the last record.
+// reset forgets the record that was read last.
 func (d *decoder) reset() {
 	d.words, d.notes = append(d.words[:0], begun...), d.notes[:0]
 }
@@ -243,7 +245,7 @@ func Reads(k, value []byte) bool {
 	return d.read(k, value) == nil
 }
 
-// note returns entry n with its words in place of their positions.
+// note returns the entry n as a note, with its words in place of their indexes.
 func (d *decoder) note(n entry) *note {
 	out := &note{kind: n.kind, at: n.at, numbers: n.numbers}
 	for i, w := range n.words {

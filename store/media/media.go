@@ -1,8 +1,9 @@
-// Package media has the record of each file that came in an event or that a gateway sent: whose it is, its state, and
-// which instances' entries still name it. relay/media keeps the bytes.
+// Package media has the record of each file that came in an event or that a gateway sent: who may read it, its state,
+// and which instances still need it, because an entry or a waiting answer names it. relay/media keeps the bytes.
 //
-// A record is made in the transaction that appends the first entry that names its file, and released in the one that
-// takes the last such entry out of its lane; relay/media deletes it an hour later.
+// The record of a file from an event is made in the transaction that appends the first entry that names the file, and
+// marked as freed in the transaction that removes the last such entry from its lane. relay/media deletes it an hour
+// later.
 package media
 
 import (
@@ -27,9 +28,10 @@ const recordSize = 1 << 10
 type Record struct {
 	relay.Attachment
 	Bot   relay.Bot     `json:"bot,omitzero"`    // the bot through which it came; zero: a gateway sent it
-	Event relay.EventID `json:"event,omitempty"` // that it came in
+	Event relay.EventID `json:"event,omitempty"` // the event that it came in
 	Place int           `json:"place,omitempty"` // among the event's files
-	// For are the instances that may read it; Needed are those with an entry that names it.
+	// For are the instances that may read the file. Needed are the instances with an entry that names it, or with a
+	// waiting answer that sends it (Hold).
 	For    []relay.InstanceID `json:"for,omitempty"`
 	Needed []relay.InstanceID `json:"needed,omitempty"`
 	State  relay.MediaState   `json:"state"`
@@ -37,10 +39,10 @@ type Record struct {
 	Facts  relay.FileFacts    `json:"facts,omitzero"`
 	Sum    uint32             `json:"sum,omitempty"` // CRC-32C of its bytes
 	At     time.Time          `json:"at"`
-	Freed  time.Time          `json:"freed,omitzero"` // since when nobody needs it
+	Freed  time.Time          `json:"freed,omitzero"` // since when no instance needs it; zero: one does
 }
 
-// Uploaded reports whether a gateway sent it.
+// Uploaded reports whether a gateway sent the file.
 func (r Record) Uploaded() bool { return r.Bot == relay.Bot{} }
 
 // Key returns the key of the file's record.
@@ -67,7 +69,7 @@ func (rs *Records) Get(ctx context.Context, id relay.MediaID) (r Record, ok bool
 	return table.Find[Record](ctx, rs.db, "file", Bucket, Key(id))
 }
 
-// Add stores the record of a file that a gateway sent. ErrFull: not until something was deleted.
+// Add stores the record of a file that a gateway sent. ErrFull: nothing is stored until something is deleted.
 func (rs *Records) Add(ctx context.Context, r Record) error {
 	return rs.db.Change(ctx, "file", func(w *table.Writer) error { return w.Put(Bucket, Key(r.ID), r) }, recordSize)
 }
@@ -101,7 +103,7 @@ func (rs *Records) Taken(i relay.InstanceID) int {
 	return rs.taken[i]
 }
 
-// Took counts n of them.
+// Took adds n to the number that Taken returns for i.
 func (rs *Records) Took(i relay.InstanceID, n int) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -111,14 +113,15 @@ func (rs *Records) Took(i relay.InstanceID, n int) {
 // Mentions reports whether a stored entry may name files. An entry for which it returns false need not be decoded.
 func Mentions(stored []byte) bool { return bytes.Contains(stored, []byte(`"files":[`)) }
 
-// Want records that an entry of i names the files of ev. One that is not held is fetched, again if need be.
+// Want records that an entry of i names the files of ev. A file whose bytes are not held becomes one that waits to be
+// fetched, even if a former attempt failed.
 func Want(w *table.Writer, i relay.InstanceID, ev relay.Event, now time.Time) error {
 	for n, a := range ev.Attachments {
 		if a.ID == "" { // nobody keeps files
 			continue
 		}
 		r, ok, err := table.Load[Record](w.Tx, Bucket, Key(a.ID))
-		if err != nil || !ok { // a damaged one is made anew
+		if err != nil || !ok { // a damaged record is made anew
 			r = Record{Attachment: a, Bot: ev.Bot, Event: ev.ID, Place: n, At: now}
 		}
 		if r.State != relay.MediaHeld {
@@ -132,11 +135,12 @@ func Want(w *table.Writer, i relay.InstanceID, ev relay.Event, now time.Time) er
 	return nil
 }
 
-// Release records that an entry of i that named the files has left its lane. held is how many of them are held.
+// Release records that an entry of i that named the files has left its lane. held is how many of these files have their
+// bytes held.
 func Release(w *table.Writer, i relay.InstanceID, files []relay.Attachment, now time.Time) (held int, err error) {
 	for _, a := range files {
 		r, ok, err := table.Load[Record](w.Tx, Bucket, Key(a.ID))
-		if err != nil || !ok { // a damaged one is named when the file is opened
+		if err != nil || !ok { // a damaged record is named when the database is opened
 			continue
 		}
 		if r.State == relay.MediaHeld {
@@ -150,6 +154,7 @@ func Release(w *table.Writer, i relay.InstanceID, files []relay.Attachment, now 
 	return held, nil
 }
 
+// free notes that i does not need the file any more, and since when no instance does.
 func (r *Record) free(i relay.InstanceID, now time.Time) {
 	if r.Needed = without(r.Needed, i); len(r.Needed) == 0 && r.Freed.IsZero() {
 		r.Freed = now
@@ -173,7 +178,7 @@ func LetGo(w *table.Writer, i relay.InstanceID, id relay.MediaID, now time.Time)
 	return err
 }
 
-// Strip takes all files from i: the next instance with its name must not read them.
+// Strip makes i neither need nor read any file: the next instance with its name must not read them.
 func Strip(w *table.Writer, i relay.InstanceID, now time.Time) error {
 	for _, k := range table.KeysUnder(w.Tx, Bucket, nil) {
 		r, ok, err := table.Load[Record](w.Tx, Bucket, k)
@@ -189,7 +194,7 @@ func Strip(w *table.Writer, i relay.InstanceID, now time.Time) error {
 	return nil
 }
 
-// Needing returns the instances with an entry that names a file, according to the records.
+// Needing returns the instances that need a file, according to the records.
 func Needing(t *bolt.Tx) (out []relay.InstanceID) {
 	for _, r := range table.Readable[Record](t, Bucket) {
 		for _, i := range r.Needed {
@@ -199,8 +204,8 @@ func Needing(t *bolt.Tx) (out []relay.InstanceID) {
 	return out
 }
 
-// Recount makes the records agree with the entries of i: events are those with files, and held are the other files that
-// i needs.
+// Recount makes the records agree with the entries of i: events are the events with files in these entries, and held
+// are the files that i needs for its waiting answers.
 func Recount(w *table.Writer, i relay.InstanceID, events []relay.Event, held []relay.MediaID, now time.Time) error {
 	named := make(map[string]bool)
 	for _, id := range held {

@@ -1,6 +1,6 @@
 // Package outbox keeps the final answers that no network has taken yet, in the order they came, each with everything
-// needed to send it. Its gateway was told that the answer is on disk and will be sent. So an answer leaves only when it
-// was sent, when it is dropped for a reason that somebody is told, or when its time is over.
+// needed to send it. Its gateway was told that the answer is on disk and will be sent. So an answer stops waiting only
+// when it was sent, when it is dropped for a reason that somebody is told, or when its time is over.
 //
 // An answer is marked before its network call begins, and the call's outcome is stored: so after a crash it is known whether a
 // call may have been made. The message id of an answer that was sent is kept for a day, since its gateway knows the answer
@@ -28,7 +28,8 @@ import (
 const Bucket = "outbox"
 
 const (
-	// MaxWaiting is how many answers of an instance may wait; MaxBytes is how large they may be together on disk.
+	// MaxWaiting is how many answers of an instance may wait; MaxBytes is how many bytes they may have together on
+	// disk.
 	MaxWaiting, MaxBytes = 200, 16 << 20
 	// KeepSent is how long the message id of a sent answer is kept. KeepLate is how long the record of an answer that
 	// could not be sent is kept, so that its person can be told.
@@ -41,7 +42,7 @@ const (
 // takes it for a number.
 const IDPrefix = "q:"
 
-// ErrTooMany means that as many of the instance's answers wait as are allowed.
+// ErrTooMany: of the instance's answers as many wait, or as many bytes, as are allowed.
 var ErrTooMany = errors.New("too many answers wait")
 
 // IsID reports whether m is the id of an answer that waits, or once did.
@@ -49,17 +50,17 @@ func IsID(m relay.MessageID) bool { return strings.HasPrefix(string(m), IDPrefix
 
 // Record is one answer.
 type Record struct {
-	Number   uint64           `json:"number"` // grows from one to the next
-	ID       relay.MessageID  `json:"id"`     // as its gateway knows it
+	Number   uint64           `json:"number"` // each answer has a greater one than those before
+	ID       relay.MessageID  `json:"id"`     // the id by which its gateway knows the answer
 	Instance relay.InstanceID `json:"instance"`
 	Tenant   relay.TenantID   `json:"tenant"`
 	Gateway  relay.GatewayID  `json:"gateway"` // the gateway that sent it
 	Bot      relay.Bot        `json:"bot"`
-	Chat     relay.ChatID     `json:"chat"`             // or the thread, where threads are chats of their own
-	Thread   relay.ThreadID   `json:"thread,omitempty"` // which its action named
+	Chat     relay.ChatID     `json:"chat"`             // the chat or, where threads are chats of their own, the thread
+	Thread   relay.ThreadID   `json:"thread,omitempty"` // the thread that the action named
 	Op       relay.Op         `json:"op"`
-	At       time.Time        `json:"at"` // when its action came
-	// Why says why it was not sent at once, without credentials.
+	At       time.Time        `json:"at"` // when the action came
+	// Why says why the answer was not sent at once; it contains no credentials.
 	Why string `json:"why,omitempty"`
 	// Frame is the action, as a gateway spells it; nil: it was sent, or is too late.
 	Frame json.RawMessage `json:"frame,omitempty"`
@@ -153,7 +154,7 @@ func (rs *Records) Add(ctx context.Context, r Record) (Record, error) {
 		if r.Number, err = w.Next(Bucket); err != nil {
 			return err
 		}
-		// The random part tells it from another answer: after a restore a number may be given out again.
+		// The random part makes the id unique: after a restore of a backup a number may be given out again.
 		r.ID = relay.MessageID(fmt.Sprintf("%s%d.%s", IDPrefix, r.Number, mark))
 		if r.File != "" {
 			if err := media.Hold(w, r.Instance, r.File); err != nil {
@@ -190,7 +191,7 @@ func Files(t *bolt.Tx, i relay.InstanceID) (out []relay.MediaID) {
 // Filter picks answers. The zero value picks all.
 type Filter struct {
 	Instance relay.InstanceID
-	Sent     bool // also those that were sent
+	Sent     bool // whether also the answers that were sent are picked
 }
 
 // List lists the answers that f picks, the oldest first, without their frames. Damaged records are left out: they were

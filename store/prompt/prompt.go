@@ -2,8 +2,8 @@
 //
 // A prompt is stored before it is posted: so every button that anybody can see is known here. The press that answers it
 // is stored in the transaction of its event, so there is only one, also over a restart. An answered prompt stays until
-// its buttons are gone from the network; its deletion is written along with the next commit of anybody. When its time
-// is over nothing is written: readers ignore it from then on, and the next sweep drops it.
+// its buttons are gone from the network; its deletion is written along with the next commit of anybody. When the time
+// of a prompt is over, nothing is written: readers ignore it from then on, and the next sweep drops it.
 package prompt
 
 import (
@@ -23,33 +23,35 @@ import (
 // Bucket is the bucket of prompts: platform|bot|chat|prompt -> Record. The index has them by instance too.
 const Bucket = "prompts"
 
-// MaxOpen is how many prompts of an instance are open. One more closes the oldest.
+// MaxOpen is how many prompts of an instance may be open. One more closes the oldest.
 const MaxOpen = 256
 
 // byInstance is the field by which the index finds prompts.
 const byInstance = "instance"
 
-// ErrHeld: a prompt with that id is open in the chat, and another instance's.
+// ErrHeld: a prompt with that id, of another instance, is open in the chat.
 var ErrHeld = errors.New("another instance asks under that id")
 
 // Record is a question with buttons.
 type Record struct {
 	Instance relay.InstanceID `json:"instance"`
 	Bot      relay.Bot        `json:"bot"`
-	// Chat is where it was posted, by the id that the chat had then: its buttons stay there when the chat moves.
+	// Chat is where the prompt was posted, by the id that the chat had then: its buttons stay there when the chat
+	// moves.
 	Chat    relay.ChatID         `json:"chat"`
 	Thread  relay.ThreadID       `json:"thread,omitempty"`
 	ID      string               `json:"id"`
 	Kind    string               `json:"kind"`
 	Options []relay.PromptOption `json:"options"`
-	// Message has the buttons; empty: it is being posted, or nobody knows whether it was.
+	// Message is the message with the buttons; empty: the prompt is being posted, or nobody knows whether it was
+	// posted.
 	Message   relay.MessageID `json:"msg,omitempty"`
 	At        time.Time       `json:"at"`
 	ExpiresAt time.Time       `json:"expires"`
 	Answer    *Answer         `json:"answer,omitempty"` // nil: nobody has answered
 }
 
-// Answer is the press that was the first.
+// Answer is the first press, which answered the prompt.
 type Answer struct {
 	Event relay.EventID `json:"event"`
 	At    time.Time     `json:"at"`
@@ -57,12 +59,12 @@ type Answer struct {
 
 // Press is a press that answers a prompt if it is the first.
 type Press struct {
-	Prompt  Record // as it was judged by
+	Prompt  Record // as it was when the press was judged
 	Event   relay.EventID
 	Message relay.MessageID // the pressed message; empty: the network did not say
 }
 
-// Open reports whether it may be answered at that time.
+// Open reports whether the prompt may be answered at that time.
 func (r Record) Open(now time.Time) bool { return r.Answer == nil && now.Before(r.ExpiresAt) }
 
 // On reports whether the pressed message is the prompt's. If either is not known, it reports true.
@@ -77,7 +79,7 @@ func (r Record) Option(id string) (o relay.PromptOption, ok bool) {
 	return r.Options[i], true
 }
 
-// same reports whether o is the same question, and not a later one under its id.
+// same reports whether o is the same question as r, and not a later one with the same id.
 func (r Record) same(o Record) bool { return r.Instance == o.Instance && r.At.Equal(o.At) }
 
 // key returns the key of a prompt in the chat.
@@ -88,7 +90,7 @@ func key(c relay.Chat, id string) []byte {
 // key returns the prompt's key.
 func (r Record) key() []byte { return key(relay.Chat{Bot: r.Bot, ID: r.Chat}, r.ID) }
 
-// Index returns the prompt's place, and its key in the index.
+// Index returns the prompt's bucket, its key there, and its key in the index.
 func (r Record) Index() (string, []byte, [][]byte) {
 	return Bucket, r.key(), [][]byte{
 		append(Of(r.Instance), table.Key(r.Bot.Platform, string(r.Bot.ID), string(r.Chat), r.ID)...),
@@ -98,8 +100,8 @@ func (r Record) Index() (string, []byte, [][]byte) {
 // Of returns the beginning of the index keys of an instance's prompts.
 func Of(i relay.InstanceID) []byte { return table.IndexUnder(Bucket, byInstance, string(i)) }
 
-// at returns the prompt under that key; ok is false if there is none. A damaged one counts as none: nobody can answer
-// it.
+// at returns the prompt under that key; ok is false if there is none. A damaged prompt counts as none: nobody can
+// answer it.
 func at(t *bolt.Tx, k []byte) (r Record, ok bool, err error) {
 	r, ok, err = table.Load[Record](t, Bucket, k)
 	if errors.Is(err, boltfile.ErrDamaged) {
@@ -160,8 +162,8 @@ func (rs *Records) Answered(ctx context.Context) ([]Record, error) {
 }
 
 // Add stores r, which is about to be posted, and replaces an older one of its instance with the same id. former is the
-// replaced one; nil: there was none. ErrHeld: another instance has that id. ErrFull: nothing is stored until something
-// is deleted.
+// replaced prompt; nil: there was none. ErrHeld: another instance has that id. ErrFull: nothing is stored until
+// something is deleted.
 func (rs *Records) Add(ctx context.Context, r Record) (former *Record, err error) {
 	err = rs.db.Change(ctx, "prompt", func(w *table.Writer) (err error) {
 		former, err = add(w, r, rs.db.Now())
@@ -170,7 +172,7 @@ func (rs *Records) Add(ctx context.Context, r Record) (former *Record, err error
 	return former, err
 }
 
-// size returns about how large it is on disk, with its key in the index.
+// size returns about how many bytes r has on disk, with its key in the index.
 func (r Record) size() int {
 	n := 1 << 10
 	for _, o := range r.Options {
@@ -198,8 +200,8 @@ func add(w *table.Writer, r Record, now time.Time) (former *Record, err error) {
 	return former, table.PutNew(w, r)
 }
 
-// makeRoom drops the oldest open prompts of an instance, so that it may have one more. Expired ones go first; answered
-// ones stay as long as their buttons do.
+// makeRoom drops the oldest open prompts of an instance, so that it may have one more. Expired prompts are dropped
+// first; answered ones stay as long as their buttons do.
 func makeRoom(w *table.Writer, i relay.InstanceID, now time.Time) error {
 	if len(table.KeysUnder(w.Tx, table.Index, Of(i))) < MaxOpen {
 		return nil
@@ -227,8 +229,8 @@ func makeRoom(w *table.Writer, i relay.InstanceID, now time.Time) error {
 	return nil
 }
 
-// Posted notes where r, which Add stored, was posted: the message m in chat has the buttons. If it was closed
-// meanwhile, nothing changes.
+// Posted notes where r, which Add stored, was posted: the message m in chat has the buttons. If r was closed meanwhile,
+// nothing changes.
 func (rs *Records) Posted(ctx context.Context, r Record, chat relay.ChatID, m relay.MessageID) error {
 	return rs.db.Change(ctx, "prompt posted", func(w *table.Writer) error { return posted(w, r, chat, m) })
 }
@@ -247,7 +249,7 @@ func posted(w *table.Writer, r Record, chat relay.ChatID, m relay.MessageID) err
 	}
 	stored.Chat, stored.Message = chat, m
 	if old, ok, err := at(w.Tx, stored.key()); err != nil || ok && old.Instance != r.Instance {
-		return err // under its id another asks there: nobody can answer this one
+		return err // another instance asks there under the same id: the prompt stays deleted, and nobody can answer it
 	}
 	return table.PutNew(w, stored)
 }
@@ -266,7 +268,8 @@ func (rs *Records) Withdraw(ctx context.Context, r Record, former *Record) error
 	})
 }
 
-// Takes returns the prompt that p answers now; ok is false if it comes too late. A nil p answers none, and is in time.
+// Takes returns the prompt that p answers now; ok is false if it comes too late. A nil p answers no prompt, and is
+// never late.
 func Takes(t *bolt.Tx, p *Press, now time.Time) (r Record, ok bool, err error) {
 	if p == nil {
 		return r, true, nil
@@ -275,7 +278,7 @@ func Takes(t *bolt.Tx, p *Press, now time.Time) (r Record, ok bool, err error) {
 	return r, ok && r.same(p.Prompt) && r.Open(now) && r.On(p.Message), err
 }
 
-// Take stores that p answered r, which it Takes.
+// Take stores that p answered r, which Takes returned for p.
 func Take(w *table.Writer, r Record, p *Press, now time.Time) error {
 	if p == nil {
 		return nil
@@ -292,8 +295,8 @@ func (r Record) AnsweredBy(p Press, now time.Time) Record {
 	return r
 }
 
-// Past reports whether nothing needs r any more: it is past its time, or was answered so long ago that its buttons
-// stay where they are, as old as an entry may get.
+// Past reports whether nothing needs r any more: its time is over, or it was answered longer ago than an entry may wait
+// (entries). Buttons that are still there then stay.
 func (r Record) Past(now time.Time, entries time.Duration) bool {
 	if r.Answer == nil {
 		return !r.Open(now)
@@ -301,7 +304,7 @@ func (r Record) Past(now time.Time, entries time.Duration) bool {
 	return now.Sub(r.Answer.At) > entries
 }
 
-// Cleared notes that the buttons of an answered prompt are gone. It does not block, and writes with the next commit.
+// Cleared notes that the buttons of an answered prompt are gone. It does not block; the next commit stores it.
 func (rs *Records) Cleared(r Record) { rs.notes.Set(r.key(), r.Answer.Event) }
 
 // Ride drops the prompts whose buttons are gone in a transaction that is about to be committed. stored is as in

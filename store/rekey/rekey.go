@@ -18,7 +18,7 @@ type Value struct {
 // Kind is a kind of record with sealed values.
 type Kind struct {
 	bucket string
-	// spare means that a record with a value that does not open is dropped; otherwise it is an error.
+	// spare means that a record is dropped if one of its values does not open; otherwise that is an error.
 	spare bool
 	// anew returns the decoded record with its values sealed anew.
 	anew func(k, value []byte, again Sealer) (any, error)

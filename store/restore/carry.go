@@ -20,10 +20,10 @@ import (
 //
 // Not carried over is what would keep a platform from repeating lost events. If an event waits in the former database,
 // undelivered, undecided or as a dead letter, and is not in the backup, its seen mark is left out, and so is its bot's
-// cursor, which is past it. A platform that still has the event brings it again, and the events delivered beside it end
-// at their seen marks. A platform that keeps nothing after it was told that it had arrived, such as Telegram, ignores
-// the age of the cursor. If damage hides which events wait, nothing is carried over: a message twice is better than
-// none.
+// cursor, which is past the event. A platform that still has the event brings it again, and the delivered events that
+// the platform repeats with it are recognised by their seen marks. A platform that keeps no event that was confirmed,
+// such as Telegram, does not bring it again, whatever the cursor is. If damage hides which events wait, nothing is
+// carried over: a message twice is better than none.
 
 // carryBatch is how many records go into one transaction: together the transactions count as one, because the file gets
 // its name only when everything is in it.
@@ -36,8 +36,8 @@ type carrier struct {
 	n  int        // records in it
 }
 
-// carry copies the records to be carried over from the former database into the file temp, the backup's. Moves are
-// repeated only if temp is sound, without damaged records: they look at all its grants.
+// carry copies the records to be carried over from the former database into the file temp, the backup's. Moves of chats
+// are repeated only if temp has no damaged record (sound), because a move reads all its grants.
 func carry(temp string, former *bolt.DB, had, has holdings, sound bool, o boltfile.Options) error {
 	to, err := openAlone(temp, o)
 	if err != nil {
@@ -45,7 +45,7 @@ func carry(temp string, former *bolt.DB, had, has holdings, sound bool, o boltfi
 	}
 	c := &carrier{to: to}
 	lost, bots := had.lostIn(has)
-	err = store.Upgrade(to) // an older file has not every bucket yet
+	err = store.Upgrade(to) // a file of an older version lacks some buckets
 	if err == nil {
 		err = former.View(func(from *bolt.Tx) error {
 			err := errors.Join(
@@ -58,7 +58,7 @@ func carry(temp string, former *bolt.DB, had, has holdings, sound bool, o boltfi
 			return c.moves(from)
 		})
 		if err = errors.Join(err, c.commit(err == nil)); err == nil {
-			err = boltfile.Update(to, func(*bolt.Tx) error { return nil })
+			err = boltfile.Update(to, func(*bolt.Tx) error { return nil }) // makes the digest anew
 		}
 	}
 	return errors.Join(err, to.Close())
@@ -97,7 +97,7 @@ func (c *carrier) writer() (*table.Writer, error) {
 	return t.Writer, nil
 }
 
-// commit ends the transaction under way.
+// commit ends the transaction under way, if there is one: well commits it, otherwise it is rolled back.
 func (c *carrier) commit(well bool) error {
 	n := c.n
 	c.n = 0
@@ -110,8 +110,8 @@ func (c *carrier) commit(well bool) error {
 	return c.t.Commit()
 }
 
-// put stores value, which fits its key, under k, unless it is there. A damaged record is left to the next
-// Open, to be named.
+// put stores value, a sound record for k, under k, unless the file has the same. A damaged record under k stays, so
+// that the next Open names it.
 func (c *carrier) put(b string, k, value []byte) error {
 	t, err := c.into()
 	if err != nil {
@@ -122,10 +122,10 @@ func (c *carrier) put(b string, k, value []byte) error {
 			return nil
 		}
 	}
-	return t.AppendSealed(b, bytes.Clone(k), bytes.Clone(value)) // it comes in the order of its keys
+	return t.AppendSealed(b, bytes.Clone(k), bytes.Clone(value)) // the records come in the order of their keys
 }
 
-// copy carries the records of b that take picks.
+// copy copies the undamaged records of bucket b for which take returns true.
 func (c *carrier) copy(from *bolt.Tx, b string, take func(k, v []byte) (bool, error)) error {
 	for k, v := range intact(from, b) {
 		ok, err := take(k, v)

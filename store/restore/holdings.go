@@ -17,8 +17,8 @@ import (
 type holdings struct {
 	open     map[string]store.About // by instance and seen mark: events that were not delivered to everybody, or not judged
 	untold   bool                   // damage may hide further such events
-	messages map[string]relay.InstanceID
-	dead     map[string]relay.InstanceID
+	messages map[string]relay.InstanceID // by instance and seen mark: those of open that are no dead letters
+	dead     map[string]relay.InstanceID // by instance and buffer id: the dead letters
 	gateways map[string]bool
 	bindings map[string]bool
 	grants   map[string]bool
@@ -42,7 +42,7 @@ func inventory(b *bolt.DB) (h holdings, err error) {
 		h.untold = h.untold || d.About.ID == ""
 		if d.Dead.IsZero() {
 			h.messages[k] = d.Instance
-		} else { // replayed and dead again it has another number of its death, and is the same message
+		} else { // not by its key, whose number of the death changes if the letter is replayed and dies again
 			h.dead[string(d.Instance)+":"+d.Dead.String()] = d.Instance
 		}
 	}

@@ -1,5 +1,5 @@
 // Package restore puts a backup, or the readable records of a damaged file, in the place of the database, while no
-// server runs. All its work happens in a file of its own, which takes the database's name when it is complete.
+// server runs. It does all its work in a new file, which gets the database's name when it is complete.
 package restore
 
 import (
@@ -17,10 +17,10 @@ import (
 // would be used again.
 //
 // Restore carries over from the former database, if that is readable, which events were seen and how far the platforms
-// were confirmed, so that delivered events do not come again. Messages that wait in it and are not in the backup are
-// lost, and counted; whatever would keep a platform from repeating them is not carried over, so that they come again
-// from a platform that still has them. The authorship of the agents' messages since, and the new ids of chats, are
-// carried over, too. Everything else is as in the backup.
+// were confirmed, so that delivered events do not come again. Messages that wait in the former database and are not in
+// the backup are lost, and counted; whatever would keep a platform from repeating them is not carried over, so that
+// they come again from a platform that still has them. The authorship of the agents' messages since, and the new ids of
+// chats, are carried over, too. Everything else is as in the backup.
 //
 // store.ErrLocked: a server runs. store.ErrDamaged: the backup cannot be used; then, as after any error, the database
 // is unchanged.
@@ -68,7 +68,8 @@ func replace(what, path string, r io.Reader, o boltfile.Options,
 	return out, nil
 }
 
-// accept checks the file temp, and cuts off the trailer if it has one.
+// accept checks the file temp, and cuts the backup's trailer off the file, if there is one. It notes in r what it
+// found.
 func accept(r *Restored, temp string, o boltfile.Options) error {
 	got, err := boltfile.Adopt(temp)
 	if err == nil {
@@ -84,7 +85,8 @@ func accept(r *Restored, temp string, o boltfile.Options) error {
 	return r.dated(temp)
 }
 
-// renew gives every lane in the file temp a new epoch. It returns the file's holdings.
+// renew gives every lane in the file temp a new epoch, and marks its waiting answers as begun (DoubtAnswers). It
+// returns the file's holdings.
 func renew(temp string, o boltfile.Options) (has holdings, err error) {
 	b, err := openAlone(temp, o)
 	if err != nil {

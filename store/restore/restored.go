@@ -14,12 +14,12 @@ type Restored struct {
 	Compared bool      `json:"compared"`        // the former database could be read; otherwise Lost and Back say nothing
 	Lost     Content   `json:"lost"`            // in the former database and not in the backup
 	Back     Content   `json:"back"`            // in the backup and deleted since
-	// Carried: events delivered since the backup do not come again, except those in Back. Otherwise nobody knows which
-	// they were: events since MadeAt may come again.
+	// Carried: events delivered since the backup do not come again, except the messages in Back. Otherwise nobody knows
+	// which they were: events since MadeAt may come again.
 	Carried bool `json:"carried"`
 	Damaged int  `json:"damaged"` // damaged records of the backup; the next Open names them and sets them aside
-	// FellBack: the newest commit of the backup was unreadable, and the one before it is used. Not in
-	// one that Backup wrote, where both say the same.
+	// FellBack: the newest commit of the backup was unreadable, and the one before it is used. It is false for a backup
+	// that DB.Backup wrote, in which both meta pages are those of the same commit.
 	FellBack bool `json:"fellBack,omitempty"`
 	// Unread lists what a Salvage could not read, a line each, and what had to be dropped with it.
 	Unread []string `json:"unread,omitempty"`
@@ -34,7 +34,7 @@ type Content struct {
 	Grants   int                      `json:"grants"`
 }
 
-// dated notes when the backup temp was made, if it has a trailer, and cuts that off.
+// dated notes when the backup temp was made, if it has a trailer, and cuts the trailer off.
 func (r *Restored) dated(temp string) error {
 	made, ok, err := boltfile.CutTrailer(temp)
 	if ok {

@@ -17,8 +17,8 @@ import (
 
 // Salvaging copies records and invents none, with two exceptions. What the file holds twice is derived from the records
 // that were read: the index of bindings, the lanes, the counts. An instance or a tenant whose record is lost is made
-// anew under its name, if other records name it; otherwise the next one to take that name would get its messages.
-// Records of an instance whose tenant no record names are dropped.
+// anew under its name, if other records name it; otherwise the next instance or tenant with that name would get its
+// messages. Records of an instance whose tenant no record names are dropped.
 
 // salvage replaces the file temp by a new one with all records of it that can be read.
 func salvage(r *Restored, temp string, o boltfile.Options) (err error) {
@@ -64,7 +64,7 @@ func (r *Restored) copyReadable(from string, to *bolt.DB) error {
 		case b != store.BucketMeta:
 			return c.put(b, k, value)
 		}
-		t, err := c.into() // replaces the value that this version wrote
+		t, err := c.into() // the record replaces the one that Fill wrote
 		if err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func (r *Restored) complete(t store.Edit, now time.Time) error {
 }
 
 // orphans returns the instances that gateways, bindings and grants name but that have no record, made from what those
-// say. Instances are never deleted while such records are there.
+// records say. Instances are never deleted while such records are there.
 func orphans(t *bolt.Tx) (out []store.Instance) {
 	met := make(map[relay.InstanceID]bool)
 	meet := func(i relay.InstanceID, of relay.TenantID, since time.Time) {

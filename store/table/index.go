@@ -9,8 +9,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Index is the bucket of the index: it leads from further keys of a record to the record's own key. It follows from the
-// records: an indexed record is changed by PutIndexed, PutNew and DeleteIndexed only.
+// Index is the bucket of the index: it leads from further keys of a record to the record's own key. It is derived from
+// the records, so only PutIndexed, PutNew and DeleteIndexed may change an indexed record.
 const Index = "index"
 
 // Indexed is a record with further keys.
@@ -19,8 +19,8 @@ type Indexed interface {
 	Index() (b string, own []byte, also [][]byte)
 }
 
-// IndexKey returns the key in the index for a record of bucket b. by names the field by which it is found, such as
-// "instance"; parts are the record's values of it.
+// IndexKey returns the key in the index for a record of bucket b. by names the field by which the record is found, such
+// as "instance"; parts are the record's values of that field.
 func IndexKey(b string, by string, parts ...string) []byte {
 	return Key(b, append([]string{by}, parts...)...)
 }
@@ -50,7 +50,7 @@ func PutIndexed[T Indexed](w *Writer, v T) error {
 	return PutNew(w, v)
 }
 
-// PutNew stores v if there is no former record, or one with the same keys in the index.
+// PutNew stores v and its keys in the index. There must be no former record, or one with the same keys in the index.
 func PutNew(w *Writer, v Indexed) error {
 	b, own, also := v.Index()
 	for _, k := range also {

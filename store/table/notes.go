@@ -22,7 +22,7 @@ func (n *Notes[V]) Set(k []byte, v V) { n.Change(k, func(V) V { return v }) }
 func (n *Notes[V]) Change(k []byte, to func(V) V) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.waiting == nil || len(n.waiting) >= maxNotes { // the disk takes nothing: the new ones count
+	if n.waiting == nil || len(n.waiting) >= maxNotes { // too many wait, so the disk must be full: the older notes are dropped
 		n.waiting = make(map[string]V)
 	}
 	n.waiting[string(k)] = to(n.waiting[string(k)])
@@ -37,7 +37,7 @@ func (n *Notes[V]) Get(k []byte) (v V, ok bool) {
 }
 
 // Ride hands the waiting notes to put, which adds them to a transaction that is about to be committed. The caller calls
-// stored when the transaction is stored; it forgets the notes, except those that have changed since. If none wait,
+// stored when the transaction is stored; stored drops the notes, except those that have changed since. If none wait,
 // stored is nil, and put is not called.
 func (n *Notes[V]) Ride(put func(notes map[string]V) error) (stored func(), err error) {
 	n.mu.Lock()

@@ -1,8 +1,8 @@
 // Package table stores records in the buckets of a boltfile: JSON in an envelope, or the binary form of a kind, under a
 // key of parts. It does not know what the records mean.
 //
-// Readers take bbolt's own transaction. Keys and values die with it, and a bucket must not be changed while
-// one ranges over it.
+// Readers take bbolt's own transaction. Keys and values are valid until the transaction ends, and a bucket must not be
+// changed while a loop ranges over it.
 package table
 
 import (
@@ -53,7 +53,7 @@ func Decode[T any](key, value []byte) (v T, err error) {
 	return v, err
 }
 
-// Load reads the record under k. A damaged one is an error that names it.
+// Load reads the record under k; ok is false if there is none. A damaged record is an error that names it.
 func Load[T any](t *bolt.Tx, b string, k []byte) (v T, ok bool, err error) {
 	value := t.Bucket([]byte(b)).Get(k)
 	if value == nil {

@@ -8,16 +8,16 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Writer is a write transaction. It reads through bbolt's, and changes the file through its own methods alone.
+// Writer is a write transaction. Reads use the embedded bbolt transaction; changes must use the methods of the Writer.
 type Writer struct{ *boltfile.Writer }
 
-// Edit returns a transaction of somebody who has the file to themselves.
+// Edit returns the Writer of the transaction x, for a caller who has the file to itself.
 func Edit(x *bolt.Tx) *Writer { return &Writer{boltfile.Edit(x)} }
 
 // Records returns w, for code that has the Batch that embeds it.
 func (w *Writer) Records() *Writer { return w }
 
-// Put stores v under k as JSON in an envelope.
+// Put stores v under k, in the form that Encode gives it, in an envelope.
 func (w *Writer) Put(b string, k []byte, v any) error {
 	value, err := sealed(b, k, v)
 	if err != nil {
@@ -65,8 +65,8 @@ func DropKeys(w *Writer, b string, keys [][]byte) error {
 	return nil
 }
 
-// DropWhere deletes the records of b that which selects. It skips a damaged one: that gives nobody anything, because
-// every reader refuses it, and it must not keep a revocation of somebody else from taking effect.
+// DropWhere deletes the records of b that which selects. It skips damaged records: such a record gives nobody anything,
+// because every reader refuses it, and it must not keep a revocation of somebody else from taking effect.
 func DropWhere[T any](w *Writer, b string, which func(T) bool) error {
 	var keys [][]byte
 	for k, value := range Under(w.Tx, b, nil) {

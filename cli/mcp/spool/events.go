@@ -30,7 +30,8 @@ func (s *Spool) Has(digest string) bool {
 	return s.seen[digest]
 }
 
-// Append adds an event, and gives it its cursor and its time.
+// Append adds an event, with the next cursor and the time now. An event whose delivery the spool has had is not added
+// again, and that is no error.
 func (s *Spool) Append(e Entry) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,14 +49,14 @@ func (s *Spool) Append(e Entry) error {
 	return nil
 }
 
-// Full reports whether so much waits that nothing more is to be taken; Low, whether more may be taken again.
+// Full reports whether the waiting events have reached a limit: then no more are to be added until Low.
 func (s *Spool) Full() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.full(1)
 }
 
-// Low reports whether less than half of each bound waits.
+// Low reports whether the waiting events are below half of every limit.
 func (s *Spool) Low() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +89,8 @@ func (s *Spool) Poll(cursors ...Cursor) error { return s.give(polled, cursors) }
 // Show notes that these events were given out, in a push or to a reader.
 func (s *Spool) Show(cursors ...Cursor) error { return s.give(shown, cursors) }
 
-// give writes only changes. The write is not synced: if the machine dies, so does the reader, or it asks again.
+// give notes how the client got these events, and writes only what is new. The write is not synced: if the machine
+// crashes, the reader on it is gone, too, or polls again.
 func (s *Spool) give(how given, cursors []Cursor) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,8 +110,8 @@ func (s *Spool) give(how given, cursors []Cursor) error {
 	return s.write(l, false)
 }
 
-// Confirm confirms the events up to a cursor that a poll has returned, of one conversation or, with an empty key, of
-// all. 0 confirms none. The error is ErrNeverGiven, or that of the disk.
+// Confirm confirms those events up to a cursor that a poll has returned, of one conversation or, with an empty key, of
+// all. The cursor 0 confirms none. The error is ErrNeverGiven, or that of the disk.
 func (s *Spool) Confirm(upTo Cursor, key string) error {
 	if upTo == 0 {
 		return nil
@@ -135,7 +137,8 @@ func (s *Spool) Confirm(upTo Cursor, key string) error {
 	return nil
 }
 
-// confirmed tidies up after events were confirmed. s.mu is held.
+// confirmed wakes those who wait for a change after events were confirmed. Without a history, it also writes the file
+// anew when no event waits any more. s.mu is held.
 func (s *Spool) confirmed() {
 	s.stale = s.perChat == 0
 	if s.stale && len(s.waiting) == 0 {
@@ -156,8 +159,8 @@ func (s *Spool) wasGiven(c Cursor) bool {
 		!slices.ContainsFunc(s.waiting, func(m *Message) bool { return m.Cursor == c && m.given == notGiven })
 }
 
-// Begin notes that a message is about to be sent under a key. If the message was sent before, was is true and prior is
-// the outcome; then it must not be sent now. prior has no outcome if nobody knows it. The error is ErrOtherText,
+// Begin notes that a message is about to be sent under a key. If the message was sent under it before, was is true, and
+// the message must not be sent now; prior is the outcome then, nil if it is not known. The error is ErrOtherText,
 // ErrRuns, or that of the disk.
 func (s *Spool) Begin(key, digest string) (prior *Outcome, was bool, err error) {
 	s.mu.Lock()
@@ -184,9 +187,9 @@ func (s *Spool) Begin(key, digest string) (prior *Outcome, was bool, err error) 
 	return nil, false, nil
 }
 
-// Finish notes the outcome of a message: under its key, if it has one; in its conversation, unless said is nil; and that
-// it confirms an event, unless confirms is 0. A key under which nothing was sent is free again. If the spool cannot be
-// written, this process still knows the outcome under the key.
+// Finish notes the outcome of a message: under its key, if it has one; in its conversation, unless said is nil; and
+// that it confirms an event, unless confirms is 0. A key under which nothing was sent is free again. If the spool
+// cannot be written, this process still knows the outcome under the key.
 func (s *Spool) Finish(key string, o Outcome, chat Chat, said *Said, confirms Cursor) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,7 +235,7 @@ func (s *Spool) Finish(key string, o Outcome, chat Chat, said *Said, confirms Cu
 // NotSent is the status of an outcome that leaves a key free.
 const NotSent = "not_sent"
 
-// Chats returns the conversations, that of the newest message first.
+// Chats returns the conversations; the one with the newest message comes first.
 func (s *Spool) Chats() (all []Chat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

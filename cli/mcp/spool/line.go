@@ -21,8 +21,8 @@ const version = 1
 // slack is how many useless bytes the file may contain, on top of as many as are useful, before it is written anew.
 const slack = 1 << 20
 
-// line is one line of the file: a checksum, a space, and this as JSON. Everything in one line happens at once, in the
-// order of the members.
+// line is one line of the file: a checksum, a space, and this struct as JSON. The members of one line take effect
+// together, in their order here.
 type line struct {
 	Head    *head    `json:"head,omitempty"` // in the first line only
 	Chat    *Chat    `json:"chat,omitempty"`
@@ -33,7 +33,7 @@ type line struct {
 	Confirm []Cursor `json:"confirm,omitempty"`
 	Begin   *keyLine `json:"begin,omitempty"`
 	End     *keyLine `json:"end,omitempty"`
-	Free    string   `json:"free,omitempty"` // a key
+	Free    string   `json:"free,omitempty"` // a key that may be used again
 }
 
 // head is the first line of the file.
@@ -42,10 +42,11 @@ type head struct {
 	Gateway relay.GatewayID `json:"gateway"`
 	Birth   Cursor          `json:"birth"`
 	Next    Cursor          `json:"next"`
-	Highest Cursor          `json:"highest,omitempty"` // the newest cursor that was given
+	Highest Cursor          `json:"highest,omitempty"` // the highest cursor that a client got
 	Seen    []string        `json:"seen,omitempty"`    // digests of deliveries, oldest first
 }
 
+// keyLine says that a message is being sent under a key (Begin: digest and time), or how that ended (End: outcome).
 type keyLine struct {
 	Key     string    `json:"k"`
 	Digest  string    `json:"d,omitempty"`
@@ -55,7 +56,7 @@ type keyLine struct {
 
 var errDamaged = errors.New("it is damaged: look at it, then remove it; what waits in it is lost then")
 
-// encode writes a line as it stands in the file.
+// encode returns a line as it is written into the file.
 func encode(l line) ([]byte, error) {
 	raw, err := json.Marshal(l)
 	if err != nil {
@@ -77,8 +78,8 @@ func decode(raw []byte) (l line, ok bool) {
 	return l, true
 }
 
-// load reads the file. whole is the length of the complete lines: the rest was not written to its end, and is to be cut
-// off.
+// load reads the file at path. whole is the length of its complete lines, in bytes: what follows is a line that was not
+// written to its end, and is to be cut off.
 func (m *memory) load(path string, now time.Time) (whole int64, err error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -87,16 +88,16 @@ func (m *memory) load(path string, now time.Time) (whole int64, err error) {
 	return m.read(raw, now)
 }
 
-// read takes over the lines of a file.
+// read applies the lines of a file.
 func (m *memory) read(raw []byte, now time.Time) (whole int64, err error) {
-	var torn bool
+	var torn bool // there was a line that cannot be read
 	for rest := raw; len(rest) > 0; {
 		text, behind, ended := bytes.Cut(rest, []byte("\n"))
 		size := len(rest) - len(behind)
 		rest = behind
 		l, ok := decode(text)
 		if !ok || !ended {
-			torn = true // unless something whole is behind it
+			torn = true // the incomplete end of the file or, if a good line follows, damage
 			continue
 		}
 		if torn || (l.Head != nil) != (whole == 0) {
@@ -146,7 +147,7 @@ func (s *Spool) write(l line, sync bool) error {
 // rewrite writes the file anew, without what is no longer needed. s.mu is held.
 func (s *Spool) rewrite() (err error) {
 	if s.closed {
-		return os.ErrClosed // the file is another's by now
+		return os.ErrClosed // another process may use the file by now
 	}
 	defer func() {
 		if err != nil {
@@ -174,7 +175,7 @@ func (s *Spool) rewrite() (err error) {
 		return err
 	}
 	if s.file != nil {
-		_ = s.file.Close() // it has no name any more
+		_ = s.file.Close() // the new file has taken its name
 	}
 	if s.file, err = os.OpenFile(s.path(), os.O_RDWR, 0o600); err != nil {
 		return err
@@ -183,7 +184,7 @@ func (s *Spool) rewrite() (err error) {
 	return nil
 }
 
-// drop removes the files of messages that are gone. If it cannot remove a file, the next start does.
+// drop removes the useless files. If it cannot remove a file, the next start does.
 func (s *Spool) drop() {
 	for _, name := range s.useless {
 		_ = os.Remove(s.FilePath(name))

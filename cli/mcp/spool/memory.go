@@ -15,7 +15,7 @@ import (
 const (
 	DefaultHistory = 200                 // messages of a chat
 	historyAge     = 30 * 24 * time.Hour // of a message
-	historyBytes   = 16 << 20            // of the lines of all
+	historyBytes   = 16 << 20            // bytes of the lines of all these messages
 	maxChats       = 1000
 )
 
@@ -29,7 +29,7 @@ const (
 // Cursor names an event.
 type Cursor int64
 
-// maxCursor is the largest that every JSON parser keeps exact.
+// maxCursor is the largest integer that every JSON parser keeps exact.
 const maxCursor Cursor = 1<<53 - 1
 
 // File is a file that came with a message, as it lies in the spool's folder.
@@ -65,10 +65,10 @@ type Message struct {
 	// Known: it was there when the spool was opened.
 	Known bool
 
-	waits bool // an event that is not confirmed
-	given given
-	gone  bool  // out of the history
-	size  int64 // of its line
+	waits bool  // it is an event that is not confirmed
+	given given // how the client got it
+	gone  bool  // it is no longer in the history
+	size  int64 // of its line, in bytes
 }
 
 // given is the way in which the client got an event.
@@ -95,7 +95,7 @@ func (m *Message) at() time.Time {
 	return m.Said.At
 }
 
-// fileBytes returns the size of its files.
+// fileBytes returns the size of the message's files, in bytes.
 func (m *Message) fileBytes() (n int64) {
 	if m.Entry != nil {
 		for _, f := range m.Files {
@@ -128,13 +128,13 @@ type Outcome struct {
 type use struct {
 	digest  string
 	at      time.Time
-	outcome *Outcome // nil: it is not known
-	runs    bool     // it is being sent by this process
+	outcome *Outcome // of the message; nil: not known
+	runs    bool     // this process is sending the message
 }
 
 // memory is the state that the lines of the file describe.
 type memory struct {
-	perChat int // of the history
+	perChat int // how many messages of a chat the history keeps
 	head    head
 	last    Cursor     // the newest event's
 	waiting []*Message // not confirmed, oldest first
@@ -143,22 +143,22 @@ type memory struct {
 	seen    map[string]bool
 	keys    map[string]*use
 
-	bytes, files         int64    // of waiting events
-	pastBytes, pastFiles int64    // of the history
-	useless              []string // names of files in the folder that no message has any more; see Spool.drop
+	bytes, files         int64    // of waiting events: the bytes of their lines, and those of their files
+	pastBytes, pastFiles int64    // the same of the history
+	useless              []string // names of files in the folder that no message has any more; Spool.drop removes them
 }
 
 func newMemory(perChat int) memory {
 	return memory{perChat: perChat, chats: make(map[string]*Chat), seen: make(map[string]bool), keys: make(map[string]*use)}
 }
 
-// full reports whether the waiting events have reached one of the limits divided by part: with 1 the limit itself, with
-// 2 half of it.
+// full reports whether the waiting events have reached 1/part of one of the limits: with part 1 a whole limit, with
+// part 2 half of one.
 func (m *memory) full(part int64) bool {
 	return int64(len(m.waiting))*part >= MaxEvents || m.bytes*part >= MaxBytes || m.files*part >= MaxFiles
 }
 
-// needed estimates, a little too high, how many bytes of the file are useful.
+// needed estimates, a little too high, how many bytes the file would have if it were written anew.
 func (m *memory) needed() int64 {
 	return m.bytes + m.pastBytes + 1024*int64(len(m.chats)) + 512*int64(len(m.keys)) + 64*maxSeen
 }
@@ -171,7 +171,7 @@ func (m *memory) fits(l line) bool {
 			!slices.ContainsFunc(e.Files, func(f File) bool { return f.Size < 0 || f.Name != "" && !filepath.IsLocal(f.Name) }))
 }
 
-// apply applies a line of that size.
+// apply changes the state as a line says, whose length is size, in bytes.
 func (m *memory) apply(l line, size int64) {
 	if l.Head != nil {
 		m.head = *l.Head
@@ -232,7 +232,7 @@ func (m *memory) add(msg *Message) *Chat {
 	return c
 }
 
-// see remembers a delivery.
+// see remembers the digest of a delivery, and forgets the oldest if there are too many.
 func (m *memory) see(digest string) {
 	if m.seen[digest] {
 		return
@@ -244,7 +244,7 @@ func (m *memory) see(digest string) {
 	}
 }
 
-// give notes how the client got the waiting events with these cursors, and the highest cursor that it got.
+// give notes how the client got the waiting events with these cursors, and the highest cursor that it ever got.
 func (m *memory) give(cursors []Cursor, how given) {
 	for _, msg := range m.waiting {
 		if slices.Contains(cursors, msg.Cursor) {
@@ -283,13 +283,13 @@ func (m *memory) forget(msg *Message) {
 	c.messages = slices.DeleteFunc(c.messages, func(o *Message) bool { return o == msg })
 }
 
-// dropFiles removes the files of a confirmed message.
+// dropFiles takes the files from a confirmed message, and adds them to the useless ones.
 func (m *memory) dropFiles(msg *Message) {
 	if msg.Entry == nil {
 		return
 	}
 	m.pastFiles -= msg.fileBytes()
-	kept := slices.Clone(msg.Files) // others may read them
+	kept := slices.Clone(msg.Files) // copies of the message, which others may read, share this slice
 	for i, f := range kept {
 		if f.Name != "" {
 			m.useless = append(m.useless, f.Name)
@@ -312,7 +312,8 @@ func (m *memory) trimChat(c *Chat) {
 	}
 }
 
-// trim keeps the history within its bounds.
+// trim keeps the history within its bounds: it forgets the oldest messages while the lines have too many bytes, drops
+// the oldest files while the files have too many, and forgets the oldest chat if there is one too many.
 func (m *memory) trim() {
 	for _, msg := range m.order {
 		if m.pastBytes <= historyBytes && m.files+m.pastFiles <= MaxFiles {
@@ -346,7 +347,7 @@ func (m *memory) trim() {
 	delete(m.chats, oldest.Key)
 }
 
-// expire forgets messages and keys that are too old.
+// expire forgets messages and keys that are too old, and reports whether there were any.
 func (m *memory) expire(now time.Time) (changed bool) {
 	for _, msg := range m.order {
 		if !msg.gone && !msg.waits && now.Sub(msg.at()) > historyAge {

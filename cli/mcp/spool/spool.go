@@ -1,15 +1,17 @@
 // Package spool keeps people's messages on disk until a client confirms that it has them, and for some time after that.
-// It is one file, with a line for each thing that happened, and a folder for the files that came with messages. It
-// knows neither the wire nor MCP.
+// A spool is one file, with a line for each thing that happened, and a folder for the files that came with messages.
+// The package knows neither the wire nor MCP.
 //
 // Invariants:
 //
 //  1. When Append, Confirm, Begin or Finish returns without an error, its line is synced.
-//  2. A cursor names one event, for ever. Cursors grow, and are below 2^53; those of a new spool start at its birth in milliseconds.
-//  3. A confirmed event is never given again, and an unconfirmed one is never dropped.
+//  2. A cursor names one event, for ever. Cursors grow, and are below 2^53; those of a new spool start at the time when
+//     it was made, in Unix milliseconds.
+//  3. A confirmed event is never given to a client again, and an unconfirmed one is never dropped.
 //  4. A delivery that comes again is the same event.
 //  5. One process has the spool: the one that holds its lock.
-//  6. A line that was not written whole was never acted upon: it is cut. Damage anywhere else is an error.
+//  6. A last line that was not written to its end was never acted upon, and is cut off. Damage anywhere else is an
+//     error.
 package spool
 
 import (
@@ -33,11 +35,11 @@ import (
 // below half of all of them.
 const (
 	MaxEvents = 1000
-	MaxBytes  = 16 << 20  // of the lines of events
-	MaxFiles  = 512 << 20 // bytes of their files
+	MaxBytes  = 16 << 20  // bytes of the events' lines
+	MaxFiles  = 512 << 20 // bytes of the events' files
 )
 
-// Held says which process has the spool; 0: it does not say.
+// Held is the error if another process has the spool. PID is that process; 0: not known.
 type Held struct{ PID int }
 
 func (h Held) Error() string { return fmt.Sprintf("held by process %d", h.PID) }
@@ -54,15 +56,15 @@ type Spool struct {
 	// Set once, by Open.
 	dir  string
 	o    Options
-	lock *os.File // held
+	lock *os.File // locked until Close
 
 	mu      sync.Mutex // guards the fields below
 	changed chan struct{}
 	file    *os.File
 	size    int64 // of the file's complete lines
 	closed  bool
-	stale   bool  // without a history: the file may contain confirmed events
-	broken  error // the last line could not be written: the content of the file is unknown
+	stale   bool  // the file may contain confirmed events, although no history is to be kept
+	broken  error // why the last line could not be written, so that the file's content is unknown; nil: it was
 	memory
 }
 
@@ -158,7 +160,7 @@ func (s *Spool) path() string { return filepath.Join(s.dir, spoolName) }
 // FilePath returns the path of a file of the spool.
 func (s *Spool) FilePath(name string) string { return filepath.Join(s.dir, filesName, name) }
 
-// Close lets another process have the spool.
+// Close closes the spool, and unlocks it for other processes.
 func (s *Spool) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +191,7 @@ func (s *Spool) Broken() error {
 	return s.broken
 }
 
-// Mend writes a spool anew that could not be written.
+// Mend writes the file anew if the spool could not be written before.
 func (s *Spool) Mend() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,7 +201,7 @@ func (s *Spool) Mend() error {
 	return s.rewrite()
 }
 
-// takeLock locks the file, and writes into it who has it.
+// takeLock locks the file, and writes this process's id into it.
 func takeLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -226,9 +228,9 @@ func holder(path string) int {
 
 // State is the state of a spool, for processes that do not hold it.
 type State struct {
-	PID          int // of the process that has it; 0: none has
-	Waiting      int // events that are not confirmed
-	Bytes, Files int64
+	PID          int   // of the process that has the spool; 0: none has
+	Waiting      int   // events that are not confirmed
+	Bytes, Files int64 // of these events: the bytes of their lines, and those of their files
 	Full         bool
 }
 
@@ -244,7 +246,7 @@ func Look(dir string) (st State, err error) {
 	if err != nil {
 		return st, err
 	}
-	defer func() { _ = f.Close() }() // it was only asked
+	defer func() { _ = f.Close() }() // nothing was written
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
 		st.PID = holder(lock)
 	}

@@ -1,13 +1,13 @@
-// Package chat is the part of the web pages where the operator talks to the gateways. A message from there goes the way
-// of every message: through platforms/local, the gate, the gateway's lane on the disk and its socket. So an answer
-// proves that all of it works.
+// Package chat is the part of the web pages where the operator talks to the gateways. A message from these pages takes
+// the path of every message: platforms/local, the gate, the gateway's lane on the disk and the gateway's socket. So an
+// answer proves that the whole path works.
 //
 // Invariants:
 //
 //  1. Every page works without scripts, except that it does not update itself then.
 //  2. Text of a gateway or a person is a value for a template, never markup. An address that they wrote becomes a link
 //     only if it begins with http, https or mailto.
-//  3. The person of a room is linked to its gateway by writing there, not by looking at it.
+//  3. The person of a room is linked to its gateway when they write in the room, not when they open it.
 package chat
 
 import (
@@ -72,7 +72,7 @@ type Section struct {
 	rendering sync.Mutex // held while messages are rendered, which takes many times their size in memory
 }
 
-// maxStreams is how many pages may be open at once.
+// maxStreams is how many pages are kept fresh at a time.
 const maxStreams = 16
 
 // New makes the pages of rooms.
@@ -80,7 +80,7 @@ func New(rooms *local.Rooms, g Gateways, o Options) *Section {
 	return &Section{rooms: rooms, gateways: g, o: o, streams: page.NewStreams(maxStreams)}
 }
 
-// unreadable answers when the database cannot be asked.
+// unreadable answers a request for which the database could not be read.
 func unreadable(w http.ResponseWriter) {
 	page.Answer(w, http.StatusServiceUnavailable, page.Words(page.Chat, "The database cannot be read", "hermes-connector doctor says why."))
 }

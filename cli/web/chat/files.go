@@ -9,8 +9,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
-// file sends a file of a room. Only files that browsers show in a page get their own type; all others are offered for saving.
-// The policy keeps scripts in a file from running if it is opened by itself.
+// file sends a file of a room. Only files that browsers show in a page get their own type; all others are offered for
+// saving. The policy keeps scripts in a file from running if the file is opened outside of a page.
 func (s *Section) file(w http.ResponseWriter, r *http.Request, i manage.InstanceStatus) {
 	f, content, ok := s.rooms.File(r.PathValue("id"))
 	if !ok {
@@ -26,5 +26,5 @@ func (s *Section) file(w http.ResponseWriter, r *http.Request, i manage.Instance
 	} else {
 		head.Set("Content-Type", f.Mime)
 	}
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content)) // players of sound and film ask for pieces
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content)) // browsers request sound and film in pieces
 }

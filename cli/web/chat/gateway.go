@@ -21,7 +21,7 @@ func standsFor(st manage.Status, id relay.InstanceID) manage.InstanceStatus {
 	return manage.InstanceStatus{ID: id, Revoked: true}
 }
 
-// path returns a page of a gateway's; below is empty or begins with "/".
+// path returns the path of a gateway's page, and below behind it, which is empty or begins with "/" or "#".
 func path(id relay.InstanceID, below string) string {
 	return page.Chat + "/" + url.PathEscape(string(id)) + below
 }

@@ -49,8 +49,8 @@ type stream struct {
 	i       manage.InstanceStatus
 
 	mark   string        // of the last view
-	state  template.HTML // as it was shown
-	typing bool
+	state  template.HTML // as it was sent last
+	typing bool          // as it was sent last
 }
 
 // next returns the events for the changes since its last call, and a channel that is closed at the next change.

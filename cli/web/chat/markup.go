@@ -18,7 +18,7 @@ import (
 // parser reads what models write: CommonMark with GitHub's tables, strikethrough, task lists and bare addresses.
 var parser = goldmark.New(goldmark.WithExtensions(markdown.Tables{}, extension.Strikethrough, extension.TaskList, extension.Linkify)).Parser()
 
-// markup renders a gateway's text as elements. HTML in it is text.
+// markup renders a gateway's text as elements. HTML in the text is shown as text.
 func markup(source string) template.HTML {
 	if markdown.TooLong(source) {
 		return templates.HTML("plain", source)
@@ -48,7 +48,7 @@ func (w writer) block(b markdown.Block) template.HTML {
 	switch n := b.Node.(type) {
 	case nil: // not fit to be parsed
 		return templates.HTML("plain", string(w.source[b.Start:b.End]))
-	case *ast.Heading: // the page has its own first two
+	case *ast.Heading: // every level is an <h3>: the page's own headings are the first two levels
 		return templates.HTML("heading", w.inlines(n))
 	case *ast.List:
 		if !n.IsOrdered() {
@@ -175,7 +175,7 @@ func (w writer) raw(n ast.Node) string {
 	return out.String()
 }
 
-// link renders a label that leads to an address. If the address must not become a link, it stands behind the label.
+// link renders a label that leads to an address. If the address must not become a link, it follows the label as text.
 func link(address string, label template.HTML) template.HTML {
 	u, err := url.Parse(address)
 	if err != nil || !(u.Scheme == "mailto" || (u.Scheme == "http" || u.Scheme == "https") && u.Host != "") {

@@ -32,7 +32,7 @@ var shown = map[relay.Format]string{
 	relay.FormatOpus: "audio", relay.FormatOgg: "audio", relay.FormatMP3: "audio", relay.FormatM4A: "audio",
 }
 
-// style returns the class of a button.
+// style returns the CSS class of a button.
 func style(o relay.PromptOption) string {
 	if slices.Contains([]string{"primary", "success", "danger"}, o.Style) {
 		return o.Style

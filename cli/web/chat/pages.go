@@ -10,7 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
-// list shows the gateways there are.
+// list answers with the page of all gateways.
 func (s *Section) list(w http.ResponseWriter, r *http.Request) {
 	st, err := s.gateways.Status(r.Context(), struct{}{})
 	if err != nil {
@@ -22,7 +22,7 @@ func (s *Section) list(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// room shows a gateway's room.
+// room answers with the page of a gateway's room.
 func (s *Section) room(w http.ResponseWriter, _ *http.Request, i manage.InstanceStatus) {
 	v := s.rooms.View(relay.ChatID(i.ID), "")
 	s.rendering.Lock()
@@ -38,7 +38,7 @@ type shownRoom struct {
 	Gateway  manage.InstanceStatus
 	Messages []message
 	Mark     string
-	Began    time.Time // of the room's memory
+	Began    time.Time // when the server began to keep the messages, in memory only
 }
 
 func shownOf(i manage.InstanceStatus, v local.View) shownRoom {

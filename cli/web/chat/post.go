@@ -23,14 +23,15 @@ const (
 	maxName = 200                        // bytes of a file's name
 	// comeWithin is how long a post may take to arrive.
 	comeWithin = 5 * time.Minute
-	// storedWithin is how long a response waits until the message is stored. After that the page says later when it is.
+	// storedWithin is how long a response waits until the message is stored. If that takes longer, the response comes
+	// without it, and the page shows later that the message is stored.
 	storedWithin = 3 * time.Second
 )
 
-// say takes a message of the person.
+// say stores a message of the person, and answers with the room.
 func (s *Section) say(w http.ResponseWriter, r *http.Request, i manage.InstanceStatus) {
 	conn := http.NewResponseController(w)
-	_ = conn.SetReadDeadline(time.Now().Add(comeWithin)) // a connection without deadlines is a test's
+	_ = conn.SetReadDeadline(time.Now().Add(comeWithin)) // fails only in tests, whose connections have no deadlines
 	_ = conn.SetWriteDeadline(time.Now().Add(comeWithin + storedWithin + page.WriteWithin))
 	said, err := s.read(w, r)
 	if err == nil {
@@ -39,7 +40,7 @@ func (s *Section) say(w http.ResponseWriter, r *http.Request, i manage.InstanceS
 	s.answer(w, r, i.ID, err, func(ctx context.Context) error { return s.rooms.Say(ctx, relay.ChatID(i.ID), said) })
 }
 
-// press takes a press of a button.
+// press stores a press of a button, and answers with the room.
 func (s *Section) press(w http.ResponseWriter, r *http.Request, i manage.InstanceStatus) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxName<<4)
 	err := r.ParseForm()
@@ -57,8 +58,8 @@ var (
 	errBind = errors.New("you could not be linked to this gateway")
 )
 
-// answer does something, unless err says why not, and answers with the room. A slow action is no failure: the page
-// shows what waits.
+// answer calls do, unless err is set, and answers with the room or with why nothing was done. If do takes longer than
+// storedWithin, that is no failure: the page shows what waits.
 func (s *Section) answer(w http.ResponseWriter, r *http.Request, id relay.InstanceID, err error, do func(context.Context) error) {
 	if err == nil {
 		ctx, cancel := context.WithTimeout(r.Context(), storedWithin)
@@ -91,7 +92,7 @@ func (s *Section) answer(w http.ResponseWriter, r *http.Request, id relay.Instan
 // sentence returns s with a capital letter and a full stop.
 func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }
 
-// bind binds the room's person to its gateway, unless they are.
+// bind binds the room's person to its gateway, unless they are bound already.
 func (s *Section) bind(ctx context.Context, id relay.InstanceID) error {
 	bound, err := s.o.Bound(ctx, id)
 	if err == nil && !bound {
@@ -104,10 +105,10 @@ func (s *Section) bind(ctx context.Context, id relay.InstanceID) error {
 	return err
 }
 
-// read reads a post, part by part.
+// read returns the message in a post, whose parts are the text and the files.
 func (s *Section) read(w http.ResponseWriter, r *http.Request) (said local.Said, err error) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxPost)
-	if r.ContentLength > maxPost { // it is read up to the limit, because a browser shows no answer before it has sent that much
+	if r.ContentLength > maxPost { // read up to the limit: a browser shows no answer before it has sent that much
 		_, err := io.Copy(io.Discard, r.Body)
 		return said, tooLarge(err)
 	}
@@ -144,7 +145,7 @@ func (s *Section) read(w http.ResponseWriter, r *http.Request) (said local.Said,
 	}
 }
 
-// tooLarge tells a post that is too large from one that cannot be read.
+// tooLarge returns local.ErrFiles if err is that of a post that is too large, and otherwise errForm.
 func tooLarge(err error) error {
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return local.ErrFiles

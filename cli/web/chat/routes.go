@@ -21,7 +21,7 @@ func (s *Section) Mount(mux *http.ServeMux, guard func(http.Handler) http.Handle
 		mux.Handle(pattern, guard(s.ofGateway(h)))
 	}
 	mux.Handle("GET /chat", guard(http.HandlerFunc(s.list)))
-	mux.Handle("GET /chats/live", guard(http.HandlerFunc(s.liveList))) // beside "/chat/", below which are gateways' names
+	mux.Handle("GET /chats/live", guard(http.HandlerFunc(s.liveList))) // not below "/chat/", where gateways' names are
 }
 
 // ofGateway calls h with the gateway that the path names, if it exists.

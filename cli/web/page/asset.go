@@ -34,7 +34,7 @@ var (
 	app    = NewAsset("app.webmanifest", manifest())
 )
 
-// manifest lets a phone keep the pages on its home screen: all of them are the app.
+// manifest returns the web app manifest, which lets a phone put the pages, all of them as one app, on its home screen.
 func manifest() []byte {
 	icon := func(a *Asset, sizes, purpose string) map[string]string {
 		return map[string]string{"src": a.Path, "sizes": sizes, "type": a.kind, "purpose": purpose}
@@ -51,7 +51,7 @@ func manifest() []byte {
 }
 
 // Asset is a file that is part of the program. Its path holds its content's hash, so that a browser may keep it for
-// ever, and asks for another one after an upgrade.
+// ever, and asks for the new file after an upgrade.
 type Asset struct {
 	Path string // "/static/NAME-HASH.EXT"
 	kind string // its Content-Type

@@ -1,6 +1,6 @@
 // Package page is the frame that all pages of the web server share: head, navigation and the main part; the style
-// sheet; the script that shows times where the reader is, and whether the server is there; how templates and streams are
-// sent, and files that never change.
+// sheet; the script that shows times where the reader is, and whether the server is there; how templates and streams
+// are sent, and files that never change.
 //
 // Invariants:
 //
@@ -29,8 +29,8 @@ const (
 	Chat   = "/chat"
 )
 
-// Login is the path of the login page. With the query "ended" it says that a login has ended, and Next in its query names the chat
-// that it leads to.
+// Login is the path of the login page. With "ended" in its query the page says that a login has ended. Next in its
+// query is the path of the chat to show after the login.
 const (
 	Login = "/login"
 	Next  = "next"
@@ -39,7 +39,7 @@ const (
 // Page is one page.
 type Page struct {
 	Title string
-	Here  string // the path of the navigation entry to which this page belongs; empty: nobody is logged in, and there is no navigation
+	Here  string // the path of this page's navigation entry; empty: nobody is logged in, and there is no navigation
 	Main  template.HTML
 	// Styles and Scripts are served beside the frame's own, each by its path.
 	Styles, Scripts []string
@@ -47,12 +47,12 @@ type Page struct {
 
 type personKey struct{}
 
-// WithPerson adds the name that a proxy gave for the person who asks.
+// WithPerson returns ctx with the name that a proxy gave for the person who makes the request.
 func WithPerson(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, personKey{}, name)
 }
 
-// Actor returns the person who asks, for the audit list, with their name if a proxy gave it.
+// Actor returns the person who makes the request, for the audit list, with their name if a proxy gave it.
 func Actor(ctx context.Context) audit.Actor {
 	name, _ := ctx.Value(personKey{}).(string)
 	return audit.Actor{Kind: audit.ActorWeb, Name: name}
@@ -71,14 +71,14 @@ func Answer(w http.ResponseWriter, status int, p Page) {
 // maxForm bounds a form, in bytes.
 const maxForm = 4 << 10
 
-// Form returns the fields of the form in r's body. A form that cannot be read has none.
+// Form returns the fields of the form in r's body; none if the form cannot be read.
 func Form(w http.ResponseWriter, r *http.Request) url.Values {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	_ = r.ParseForm()
 	return r.PostForm
 }
 
-// Words returns a page that says one thing. Here is Page.Here.
+// Words returns a page that has only a title and sentences. here is for Page.Here.
 func Words(here, title string, sentences ...string) Page {
 	return Page{Title: title, Here: here, Main: frame.HTML("words", struct {
 		Title     string

@@ -18,11 +18,12 @@ const (
 	WriteWithin = 30 * time.Second
 	// StreamBeat is sent where there is nothing else to send.
 	StreamBeat = "event: beat\ndata:\n\n"
-	// StreamEnd is the end of the session: the page then leads to the login.
+	// StreamEnd is sent when the session has ended: the page then leads to the login.
 	StreamEnd = "event: end\ndata:\n\n"
 )
 
-// Event returns one server-sent event. mark, unless it is empty, tells the browser how far it has come.
+// Event returns one server-sent event. mark, unless it is empty, is the event's id: with it, a browser that connects
+// again says what it has already.
 func Event(name, mark, data string) string {
 	var b strings.Builder
 	if mark != "" {
@@ -36,15 +37,15 @@ func Event(name, mark, data string) string {
 	return b.String()
 }
 
-// Streams are pages that are kept fresh.
+// Streams bounds how many pages are kept fresh at a time.
 type Streams struct{ places chan struct{} }
 
 // NewStreams allows most streams at a time.
 func NewStreams(most int) Streams { return Streams{make(chan struct{}, most)} }
 
 // Follow sends the events that next returns, until the request ends. It calls next at every look (looking is true), and
-// when changed is closed. If a look finds no events, it sends a beat. If the look fails (ok is false), it sends nothing,
-// and the page then shows that the server does not answer.
+// when changed is closed. If a look finds no events, it sends a beat. If the look fails (ok is false), it sends
+// nothing, and the page then shows that the server does not answer.
 func (s Streams) Follow(w http.ResponseWriter, r *http.Request, next func(looking bool) (events string, changed <-chan struct{}, ok bool)) {
 	select {
 	case s.places <- struct{}{}:
@@ -55,7 +56,7 @@ func (s Streams) Follow(w http.ResponseWriter, r *http.Request, next func(lookin
 		return
 	}
 	conn := http.NewResponseController(w)
-	_ = conn.SetReadDeadline(time.Time{}) // a connection without deadlines is a test's
+	_ = conn.SetReadDeadline(time.Time{}) // fails only in tests, whose connections have no deadlines
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy in front must pass on data at once
 	send := func(events string) error {

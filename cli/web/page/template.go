@@ -15,8 +15,8 @@ import (
 //go:embed frame.html
 var frameText string
 
-// Templates are named pieces of markup into which values are put. Those of the frame are always among them; "lost",
-// "clock", "date" and "sentence" are for every page.
+// Templates are named pieces of markup into which values are put. The frame's templates are always among them; of
+// those, "lost", "clock", "date" and "sentence" are for use in any page.
 type Templates struct{ parsed func() *template.Template }
 
 var frame = Parse("", nil)

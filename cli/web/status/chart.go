@@ -14,8 +14,8 @@ const height = 40
 type chart struct {
 	Title, Words string
 	Top          string // the largest value; empty: all values are zero
-	Line         string // a path
-	Width        int
+	Line         string // an SVG path
+	Width        int    // in slots
 }
 
 // Charts returns the charts of the last day.
@@ -58,7 +58,7 @@ func (v view) Charts() []chart {
 	}
 }
 
-// Hours returns the moments at the charts' lines, six hours apart: the first of the four is 24 hours ago.
+// Hours returns the times for the four labels below a chart, six hours apart: the first is 24 hours ago.
 func (v view) Hours() (all []time.Time) {
 	for n := range 4 {
 		all = append(all, v.At.Truncate(slotFor).Add(time.Duration(n-4)*6*time.Hour))
@@ -66,7 +66,7 @@ func (v view) Hours() (all []time.Time) {
 	return all
 }
 
-// outline returns the path through values. A point on the line between its neighbours takes no bytes.
+// outline returns the SVG path through values, scaled to height. It leaves out points whose two neighbours are as high.
 func outline(values []float64) string {
 	top := slices.Max(values)
 	ys := make([]int, len(values))

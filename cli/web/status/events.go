@@ -17,7 +17,8 @@ const (
 	readEvery = time.Minute // between two readings of the counters
 )
 
-// parts are pieces of the page, each replaced as a whole when it changes: ids of elements, and names of their templates.
+// parts are pieces of the page, each replaced as a whole when it changes: ids of elements, and names of their
+// templates.
 var parts = [...]string{"summary", "bots", "gateways", "day", "verdicts", "nodes", "machine"}
 
 // events sends the parts of the page that changed. It does not know what the browser has, so it sends everything at
@@ -44,7 +45,8 @@ func (s *Section) Run(ctx context.Context) error {
 	tick := time.NewTicker(readEvery)
 	defer tick.Stop()
 	for {
-		if st, err := s.o.Service.Status(ctx, struct{}{}); err == nil { // the charts lack the moments at which the counters cannot be read
+		// If the counters cannot be read now, the charts lack this moment.
+		if st, err := s.o.Service.Status(ctx, struct{}{}); err == nil {
 			s.note(st)
 		}
 		select {
@@ -55,7 +57,7 @@ func (s *Section) Run(ctx context.Context) error {
 	}
 }
 
-// note keeps for the charts what st says.
+// note adds the counters in st to the history for the charts.
 func (s *Section) note(st manage.Status) {
 	of := func(c count.Counter) uint64 { return st.Counters[c.String()] }
 	r := reading{

@@ -15,14 +15,14 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
-// Fix is something that a command does and the page can do, too, after a question. Do is the name of the operation.
+// Fix is something that a command does and the page can do, too, after a question.
 type Fix struct {
-	Do      string
-	Gateway string
+	Do      string       // the name of the operation
+	Gateway string       // its id
 	Name    string       // the gateway's name for people
 	Grant   manage.Grant // of a release
 
-	// Button is the text of the button; Question and Means are the question.
+	// Button is the text of the button, Question the question, and Means what the fix does, below the question.
 	Button, Question, Means string
 }
 
@@ -51,7 +51,7 @@ func releases(g manage.Gateway, of manage.Grant) Fix {
 	}
 }
 
-// Address returns the page that asks.
+// Address returns the path and query of the page that asks the question.
 func (f Fix) Address() string {
 	q := url.Values{"do": {f.Do}, "gateway": {f.Gateway}}
 	for key, value := range map[string]string{"platform": string(f.Grant.Platform), "scope": string(f.Grant.Scope), "chat": string(f.Grant.Chat)} {
@@ -120,7 +120,7 @@ func nothingToFix(w http.ResponseWriter) {
 	page.Answer(w, http.StatusNotFound, page.Words(page.Status, "There is nothing to fix", "It has been fixed meanwhile, or the gateway is gone."))
 }
 
-// askFix shows what a fix does, with the button that does it.
+// askFix answers with the page that shows what a fix does, and has the button that does it.
 func (s *Section) askFix(w http.ResponseWriter, r *http.Request) {
 	f, ok := s.asked(r.Context(), r.URL.Query())
 	if !ok {
@@ -161,6 +161,7 @@ type done struct {
 	Lines        []string
 }
 
+// do carries out f in the name of the person who makes the request.
 func (s *Section) do(ctx context.Context, f Fix) (done, error) {
 	by := page.Actor(ctx)
 	switch f.Do {

@@ -14,20 +14,20 @@ const (
 // reading is the state of the counters at one moment; the totals only grow.
 type reading struct {
 	In, Out    uint64 // messages that came for gateways, and that gateways sent
-	Acks       uint64 // messages that gateways took
-	AckMillis  uint64 // the time that those waited, all together
+	Acks       uint64 // messages that gateways acknowledged
+	AckMillis  uint64 // the sum of the times that those messages had waited, in milliseconds
 	WaitingNow int    // messages that wait
 }
 
 // line is what happened in one slot.
 type line struct {
 	In, Out uint32
-	Waiting uint32        // the most at a time
-	Delay   time.Duration // the average delay of the messages that were taken, at least 1 ms; 0: there were none
+	Waiting uint32        // the most messages that waited at a time
+	Delay   time.Duration // the average delay of the messages that were acknowledged, at least 1 ms; 0: there were none
 }
 
-// history keeps the lines of the last 24 hours, in memory only: as many as there are slots. The zero value is ready; its methods may be
-// called from any goroutine.
+// history keeps the lines of the last 24 hours, one for each slot, in memory only. The zero value is ready. Its methods
+// may be called from any goroutine.
 type history struct {
 	mu    sync.Mutex // guards the fields below
 	last  reading
@@ -64,6 +64,7 @@ func (h *history) add(now time.Time, r reading) {
 	h.last, h.began = r, true
 }
 
+// grown returns how much a total has grown.
 func grown(from, to uint64) uint64 {
 	if to < from {
 		return to

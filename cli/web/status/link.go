@@ -43,14 +43,14 @@ func (s *Section) link(w http.ResponseWriter, r *http.Request) {
 	page.Answer(w, http.StatusOK, page.Page{Title: "Link a person", Here: page.Status, Main: templates.HTML("link", shown)})
 }
 
-// deepLink is an address that sends a code, and its QR code.
+// deepLink is an address that sends a link code to a bot, with its QR code.
 type deepLink struct {
-	Label, Address string
-	Size           int // of the code, in modules; 0: the address is too long for one
-	Squares        string
+	Label, Address string // Label is the network's name for people
+	Size           int    // the width of the QR code, in modules; 0: the address is too long for a QR code
+	Squares        string // the dark modules, as an SVG path
 }
 
-// squares returns a path around all runs of dark modules.
+// squares returns the SVG path around the dark modules of rows, with one rectangle for each run of them in a row.
 func squares(rows [][]bool) string {
 	var d []byte
 	for y, row := range rows {

@@ -14,7 +14,7 @@ import (
 // maxMessages is how many messages the page shows.
 const maxMessages = 200
 
-// asked is the request to the page of messages as it was typed, and what is wrong with it.
+// asked is a request to the page of messages, as a person typed it, and what is wrong with it.
 type asked struct{ Since, Person, Gateway, Wrong string }
 
 // messages shows the requested messages of the last thirty days.

@@ -11,7 +11,7 @@ import (
 // clusterWithin is how long a page waits for the cluster's engine.
 const clusterWithin = 2 * time.Second
 
-// nodes are the nodes of a cluster, and their leader.
+// nodes are the nodes of a cluster, and the state of this page's shard: its leader and the copies of its data.
 type nodes struct {
 	Fault string // why the engine did not answer; empty: it did
 	cluster.ShardState
@@ -22,9 +22,9 @@ type nodes struct {
 type node struct {
 	cluster.NodeState
 	Leads   bool
-	Copies  bool // it keeps a copy, and leads next
-	Behind  int  // the copy, in commits
-	Trouble string
+	Copies  bool   // it keeps a copy, and leads next
+	Behind  int    // how far the copy is behind, in commits
+	Trouble string // why the node cannot lead; empty: it can
 }
 
 // nodes asks the engine; nil: there is no cluster.
@@ -39,11 +39,11 @@ func (s *Section) nodes(ctx context.Context) *nodes {
 		return &nodes{Fault: err.Error()}
 	}
 	all := &nodes{}
-	for _, shard := range seen.Shards { // one
+	for _, shard := range seen.Shards { // there is only this page's
 		all.ShardState = shard
 	}
 	for _, n := range seen.Nodes {
-		if strings.Contains(n.Name, "/") { // a command is a node for a while
+		if strings.Contains(n.Name, "/") { // a command that has joined the cluster while it runs
 			continue
 		}
 		one := node{NodeState: n, Leads: n.Name == all.Leader, Copies: n.Name == all.Next, Trouble: n.Troubles[all.Name]}

@@ -49,9 +49,9 @@ type Service interface {
 
 // Machine describes the machine under the connector.
 type Machine struct {
-	Snapshots        bool      // are taken every night
-	SnapshotAt       time.Time // of the newest snapshot; zero: there is none
-	SnapshotFailed   bool      // the last try
+	Snapshots        bool      // whether snapshots are taken every night
+	SnapshotAt       time.Time // when the newest snapshot was taken; zero: there is none
+	SnapshotFailed   bool      // whether the last try to take one failed
 	DiskFree         int64     // in bytes; negative: not known
 	Database         int64     // in bytes
 	CertificateUntil time.Time // zero: there is no certificate
@@ -89,7 +89,7 @@ func New(o Options) *Section {
 	return &Section{o: o, streams: page.NewStreams(maxPages)}
 }
 
-// Mount adds the pages: see web.Section.
+// Mount adds the pages to mux behind guard, and their script for anybody.
 func (s *Section) Mount(mux *http.ServeMux, guard func(http.Handler) http.Handler) {
 	page.Mount(mux, script)
 	mux.Handle("GET "+page.Status+"{$}", guard(http.HandlerFunc(s.show)))
@@ -108,10 +108,10 @@ type view struct {
 	Verdicts []gate.Decision  // the newest first
 	Asked    asked            // the request to the page of messages
 	Machine  Machine
-	Cluster  *nodes
+	Cluster  *nodes // nil: there is no cluster
 	labels   map[relay.PlatformID]string
 	shard    string
-	lines    []line
+	lines    []line // the last day, for the charts
 }
 
 const (
@@ -141,7 +141,7 @@ func (s *Section) forget() {
 	s.seenAt = time.Time{}
 }
 
-// ask asks for everything that the page shows.
+// ask collects everything that the page shows.
 func (s *Section) ask(ctx context.Context, now time.Time) (v view, err error) {
 	v = view{At: now, Machine: s.o.Machine(), Cluster: s.nodes(ctx), labels: s.o.Labels, shard: s.o.Shard}
 	if v.Status, err = s.o.Service.Status(ctx, struct{}{}); err != nil {

@@ -34,7 +34,7 @@ func (v view) Troubles() (all []trouble) {
 // Typed returns words with the commands in them as a person must type them: with --shard, if there are several shards.
 func (v view) Typed(words string) string { return relay.InShard(words, v.shard) }
 
-// heading returns a finding in doctor's words, capitalised as a heading. A bot is called by its name.
+// heading returns a finding in the words of the command doctor, capitalised as a heading. A bot is called by its name.
 func (v view) heading(f finding.Finding) string {
 	about := cmp.Or(f.Name, f.About)
 	for _, b := range v.Status.Bots {
@@ -51,8 +51,8 @@ func (v view) heading(f finding.Finding) string {
 	return capital(about + ": " + f.What)
 }
 
-// wrong returns the findings that report a fault or, if there are none, the fault that the state itself shows. Things
-// that could not be looked at do not count.
+// wrong returns the findings that report a fault or, if there are none, the faults that the state itself shows.
+// Findings that something could not be checked do not count.
 func (v view) wrong() (all []finding.Finding) {
 	for _, f := range v.Status.Findings {
 		if f.Wrong() {
@@ -86,7 +86,7 @@ func label(labels map[relay.PlatformID]string, p relay.PlatformID) string {
 	return cmp.Or(labels[p], string(p))
 }
 
-// Ago renders how long ago at was, for the template of that name; none is the text for a zero time.
+// Ago returns what the template "ago" needs to show how long ago the time at was; none is its text for a zero time.
 func (v view) Ago(at time.Time, none string) any {
 	return struct {
 		At   time.Time
@@ -95,7 +95,7 @@ func (v view) Ago(at time.Time, none string) any {
 	}{at, max(0, v.At.Sub(at)), none}
 }
 
-// Instance returns the state of an instance.
+// Instance returns the state of an instance; only its id if it is not known.
 func (v view) Instance(id relay.InstanceID) manage.InstanceStatus {
 	for _, i := range v.Status.Instances {
 		if i.ID == id {
@@ -105,7 +105,7 @@ func (v view) Instance(id relay.InstanceID) manage.InstanceStatus {
 	return manage.InstanceStatus{ID: id}
 }
 
-// SeveralTenants reports whether a gateway's tenant has to be named.
+// SeveralTenants reports whether there are several tenants, so that a gateway's tenant has to be named.
 func (v view) SeveralTenants() bool {
 	return slices.ContainsFunc(v.Status.Instances, func(i manage.InstanceStatus) bool { return i.Tenant != v.Status.Instances[0].Tenant })
 }

@@ -48,7 +48,7 @@ func capital(words string) string {
 	return string(unicode.ToUpper(first)) + words[n:]
 }
 
-// bare returns the name of an account without the sign before it.
+// bare returns the name of an account without the "@" before it.
 func bare(name string) string { return strings.TrimPrefix(name, "@") }
 
 // called returns a gateway's name for people.
@@ -70,7 +70,7 @@ func says(d gate.Decision) string {
 	return cmp.Or(d.Says, string(d.Reason))
 }
 
-// hears says whose messages reach a gateway.
+// hears returns in words whose messages reach a gateway.
 func hears(p manage.Principal) string {
 	switch p.Policy {
 	case relay.AnyOne:
@@ -117,7 +117,7 @@ func delay(d time.Duration) string {
 	return fmt.Sprintf("%d ms", d/time.Millisecond)
 }
 
-// look is a state's mark, its class and its words.
+// look is how a state is shown: its mark, its CSS class and its words.
 type look struct{ Mark, Class, Words string }
 
 var botLooks = map[platforms.State]look{

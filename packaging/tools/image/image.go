@@ -1,7 +1,8 @@
 // Command image writes the container image as an OCI archive: one file with an image for each machine, which Podman,
 // Docker and the tools of registries read. It builds the same image as packaging/Dockerfile, without an engine: the
-// program, root certificates, time zones, and nothing else. The time of every file is $SOURCE_DATE_EPOCH, and
-// certificates come from a module of the Go project's, not from this machine, so that two runs give the same bytes.
+// program, root certificates, time zones, and nothing else. The time of every file is $SOURCE_DATE_EPOCH, and the
+// certificates come from a Go module (golang.org/x/crypto), not from this machine, so that two runs give the same
+// bytes.
 //
 // usage: image FOLDER VERSION ARCHIVE
 //
@@ -43,7 +44,7 @@ var machines = []struct {
 	{"armv6", v1.Platform{OS: "linux", Architecture: "arm", Variant: "v6"}},
 }
 
-// user owns the volume and runs the program, as both their numbers.
+// user is the number of the user and of the group that own the volume and run the program.
 const user = 65532
 
 // settings are the image's defaults for a container engine. The Dockerfile has the same.
@@ -135,7 +136,7 @@ func files(program string, made time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, f := range []struct {
-		name    string // a folder's ends with a slash
+		name    string // that of a folder ends with a slash
 		mode    int64
 		owner   int
 		content []byte
@@ -174,8 +175,8 @@ func add(w *tar.Writer, h tar.Header, content []byte) error {
 	return err
 }
 
-// roots returns the certificates that Mozilla trusts, as PEM. It leaves out those with a condition, which PEM cannot
-// express.
+// roots returns the certificates that Mozilla trusts, as PEM. It leaves out those that Mozilla trusts only under a
+// condition, which PEM cannot express.
 func roots() []byte {
 	var b bytes.Buffer
 	for root := range bundle.Roots() {

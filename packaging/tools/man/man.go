@@ -78,8 +78,8 @@ func prepare(c *cobra.Command) {
 	}
 }
 
-// markdown turns a description into markdown that shows the same text: indented lines become code blocks, and in the
-// other lines the characters that mean something in markdown are escaped.
+// markdown turns a description into markdown that shows the same text: indented lines become code blocks, which blank
+// lines separate from the rest, and in other lines the characters that mean something in markdown are escaped.
 func markdown(s string) string {
 	var b strings.Builder
 	code := false

@@ -25,6 +25,7 @@ func main() {
 	}
 }
 
+// bill is the document; the types below are its parts, with the field names of CycloneDX.
 type bill struct {
 	Format     string      `json:"bomFormat"`
 	Spec       string      `json:"specVersion"`
@@ -98,6 +99,7 @@ func run(args []string, to io.Writer) error {
 	return e.Encode(b)
 }
 
+// describe returns the entry of a module; kind is a type of CycloneDX.
 func describe(kind string, m *debug.Module) component {
 	purl := "pkg:golang/" + m.Path + "@" + url.PathEscape(m.Version)
 	c := component{Type: kind, Ref: purl, Name: m.Path, Version: m.Version, PURL: purl}

@@ -25,9 +25,9 @@ import (
 type Keeper interface {
 	// Application is the id of the application the bot belongs to.
 	Application() string
-	// Commands returns what KeepCommands kept last.
+	// Commands returns what KeepCommands stored last.
 	Commands() (fingerprint string, notBefore time.Time)
-	// KeepCommands keeps the fingerprint of the registered commands, and when Discord's penalty ends.
+	// KeepCommands stores the fingerprint of the registered commands, and when Discord's penalty ends.
 	KeepCommands(fingerprint string, notBefore time.Time)
 }
 
@@ -44,8 +44,8 @@ type Registrar struct {
 	manifest []json.RawMessage
 }
 
-// New makes a registrar. It waits for more commands until none has arrived during while, and at most for twice that
-// time.
+// New makes a registrar. The registrar waits for more commands until none has arrived for the time while, and at most
+// for twice that time.
 func New(r *rest.Client, k Keeper, log *slog.Logger, while time.Duration) *Registrar {
 	return &Registrar{rest: r, keeper: k, log: log, wait: while, changed: make(chan struct{}, 1)}
 }
@@ -61,8 +61,9 @@ func (c *Registrar) Set(manifest []json.RawMessage) {
 	}
 }
 
-// Run registers the commands after each change, until ctx ends. Discord allows few writes a day. So Run waits for the
-// hellos of all gateways, reads the registered commands, and writes all commands in one request if they differ.
+// Run registers the commands after each change, until ctx ends. Discord allows few writes a day. So Run waits until no
+// gateway has changed its commands for a while, reads the registered commands, and writes all commands in one request
+// if they differ.
 func (c *Registrar) Run(ctx context.Context) {
 	again := backoff.Backoff{First: 5 * time.Second, Max: 10 * time.Minute}
 	var retry <-chan time.Time // nil: nothing is to be tried again
@@ -112,7 +113,7 @@ func (c *Registrar) gather(ctx context.Context) {
 }
 
 // register makes Discord's list of the bot's global commands equal to the wanted one. During a penalty, even one from
-// before a restart, it asks nothing.
+// before a restart, it sends no request.
 func (c *Registrar) register(ctx context.Context) error {
 	c.mu.Lock()
 	manifest := c.manifest
@@ -169,7 +170,7 @@ func (c *Registrar) overwrite(ctx context.Context, endpoint string, others []jso
 }
 
 // withoutFaults returns the commands of list without those in which Discord found a fault. err is Discord's refusal of
-// a request whose body had the list behind begin other commands.
+// a request whose body had begin other commands, and then those of list.
 func withoutFaults(list []slashCommand, err error, begin int) (sound []slashCommand) {
 	f := httpcall.FaultOf(err)
 	places, told := f.Detail.(rest.Places)

@@ -54,8 +54,8 @@ func (c slashCommand) encode() json.RawMessage {
 	return raw
 }
 
-// ownCommands returns the connector's own commands. They are for direct messages; elsewhere a gateway gets them like
-// any other.
+// ownCommands returns the connector's own commands. They are for direct messages; in other chats a gateway gets them
+// like any other command.
 func ownCommands() []slashCommand {
 	gateway := commandOption{Type: discordgo.ApplicationCommandOptionString, Name: "name", Description: "Its name"}
 	return []slashCommand{{
@@ -111,14 +111,14 @@ func byName(list []slashCommand) {
 // characters would take a megabyte.
 var optionName = regexp.MustCompile(`^[-_'\p{L}\p{N}\p{Devanagari}\p{Thai}]+$`)
 
-// validName: letters with a lower case must be in it.
+// validName reports whether Discord accepts s as a name: letters that have a lower case must be in it.
 func validName(s string) bool {
 	return optionName.MatchString(s) && utf8.RuneCountInString(s) <= maxName && s == strings.ToLower(s)
 }
 
 // normal returns c in the form in which Discord would accept and return it.
 func (c slashCommand) normal() slashCommand {
-	c.Type = max(c.Type, discordgo.ChatApplicationCommand) // which it is unless it says otherwise
+	c.Type = max(c.Type, discordgo.ChatApplicationCommand) // 0 means a slash command, too
 	c.Name = strings.ToLower(strings.TrimSpace(c.Name))
 	c.Names = named(c.Names)
 	c.Description, c.Descriptions = described(c.Description, c.Name), clippedAll(c.Descriptions)
@@ -126,8 +126,8 @@ func (c slashCommand) normal() slashCommand {
 	return c
 }
 
-// normalOptions keeps the options Discord would take: required ones first, and no sub-command
-// beside anything else.
+// normalOptions returns the options that Discord would accept: required ones first, and only sub-commands and groups if
+// there is one. depth is their level, 1 for those of the command itself.
 func normalOptions(list []commandOption, depth int) []commandOption {
 	var out []commandOption
 	names := make(map[string]bool)
@@ -182,6 +182,7 @@ func normalChoices(list []discordgo.ApplicationCommandOptionChoice) []discordgo.
 // described returns a description that Discord accepts: there must be one.
 func described(s, name string) string { return cmp.Or(clipped(s), clipped(name)) }
 
+// clipped returns s without blanks around it, and with at most maxDescription code points.
 func clipped(s string) string {
 	s = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\x00", "\uFFFD").Replace(s)
 	runes := []rune(strings.TrimSpace(s))

@@ -16,7 +16,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
-// edit replaces the source from from to to.
+// edit replaces the bytes of the source from offset from up to offset to by with.
 type edit struct {
 	from, to int
 	with     string
@@ -69,6 +69,7 @@ func (e *editor) children(n ast.Node) {
 	}
 }
 
+// node adds the edits of n and of the nodes within n.
 func (e *editor) node(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.Text:
@@ -169,6 +170,7 @@ func inWords(destination, title []byte) string {
 	return strings.TrimSpace(address + spoken(title))
 }
 
+// titleOf returns a link's title in quotation marks, with a blank before them; empty if there is none.
 func titleOf(title []byte) string {
 	if len(title) == 0 {
 		return ""
@@ -176,7 +178,7 @@ func titleOf(title []byte) string {
 	return ` "` + strings.NewReplacer(`"`, "'", "\n", " ").Replace(string(title)) + `"`
 }
 
-// spoken returns titleOf in a form for plain text, where the title stands if no link shows it.
+// spoken returns titleOf in the form for plain text, which has the title if no link shows it.
 func spoken(title []byte) string { return withoutFences(titleOf(title), `\`) }
 
 // visible reports whether anything within n can be seen.
@@ -266,7 +268,8 @@ func inlineParsers() []util.PrioritizedValue {
 // linkPriority is the place of CommonMark's link parser among its inline parsers.
 const linkPriority = 200
 
-// linkParser is CommonMark's link parser. It notes where a link and its label end, which the tree does not tell.
+// linkParser is CommonMark's link parser. It notes where a link and its label end, which the syntax tree does not
+// record.
 type linkParser struct{ parser.InlineParser }
 
 // The attributes under which a link's ends are kept.

@@ -36,7 +36,7 @@ var form = markdown.Form{
 		}
 		return "- "
 	},
-	Blank: func(prefix string) string { // as much as keeps a quotation together
+	Blank: func(prefix string) string { // of a line's prefix, what keeps a quotation together
 		if i := strings.LastIndex(prefix, quoteMark); i >= 0 {
 			return prefix[:i+len(quoteMark)]
 		}
@@ -58,7 +58,7 @@ func Clean(source string) string {
 // Render turns CommonMark into Discord's dialect. It does not touch text that Discord shows as meant, including
 // mentions and Discord's own markup. It rewrites markup that Discord would show as plain characters (tables, images,
 // reference links, deep headings, rules, task lists, indented code) or misread (fences, quotations, character
-// references). No words are lost. The argument must be clean.
+// references). No words are lost: a source that would show nothing is returned as it is. The argument must be clean.
 func Render(source string) string { return renderWithin(source, markdown.Bounds{}) }
 
 // renderWithin is Render, but parses no more of source at once than b allows.
@@ -117,7 +117,7 @@ func (r renderer) Heading(n *ast.Heading) {
 var longTicks = regexp.MustCompile("`{3,}")
 
 // withoutFences returns s without anything that Discord could take for a fence: each backtick of a long run is escaped
-// with mark. Where escapes do not count, mark is empty, and invisible blanks part the run.
+// with mark. In code, where Discord ignores escapes, mark is empty, and invisible blanks divide the run into pairs.
 func withoutFences(s, mark string) string {
 	return longTicks.ReplaceAllStringFunc(s, func(run string) string {
 		var out strings.Builder

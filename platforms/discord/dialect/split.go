@@ -42,8 +42,9 @@ var inline = regexp.MustCompile("\\[[^\\]\n]*\\]\\([^)\n]*\\)|`{3,}[^`\n]+`{3,}|
 // wide are blanks in a row that would leave no good place for a cut.
 var wide = regexp.MustCompile(`[\t\v\f\r\x{85}\pZ]{40,}`)
 
-// fences finds the code blocks of text, by their places in whole. That is text with three changes: no blanks stand behind
-// a fence that opens a block, wide gaps outside of code are narrowed to two blanks, and the last block is closed.
+// fences finds the code blocks of text, by their places in whole. whole is text with three changes: no blanks stand
+// behind a fence that opens a block, wide gaps outside of code are narrowed to two blanks, and the last block is
+// closed.
 func fences(text string) (whole string, blocks []markdown.CodeBlock) {
 	var out strings.Builder
 	out.Grow(len(text))
@@ -65,7 +66,7 @@ func fences(text string) (whole string, blocks []markdown.CodeBlock) {
 			b.To, b.End = at-1, at+len(bare)
 			blocks, b = append(blocks, *b), nil
 		case b == nil:
-			line = wide.ReplaceAllString(line, "  ") // one could be part of a quotation mark
+			line = wide.ReplaceAllString(line, "  ") // two, because one may belong to a quotation mark
 		}
 		out.WriteString(line)
 		at += utf8.RuneCountInString(line)
@@ -108,7 +109,7 @@ func (s *splitter) lineOf(i int) int {
 	return i
 }
 
-// part returns the text from start to end.
+// part returns the text from start to end as a message: with lead before it, and a code block that goes on closed.
 func (s *splitter) part(start, end int) string {
 	text := s.lead(start) + string(s.Text[start:end])
 	if b := s.CodeAt(end); b != nil {
@@ -130,8 +131,8 @@ func (s *splitter) Words(start, end int) func(int) bool {
 	return func(i int) bool { return !whole.Torn(i) && s.Letters(start, i) }
 }
 
-// Letters implements markdown.Cuts: neither piece of a line that is cut may be a fence: not the end of the part
-// that begins at start, nor the beginning of the next one.
+// Letters implements markdown.Cuts: neither piece of a line that is cut may be a fence: neither the end of the part
+// that begins at start, nor the beginning of the next part.
 func (s *splitter) Letters(start, i int) bool {
 	line := i
 	for line > start && s.Text[line-1] != '\n' {

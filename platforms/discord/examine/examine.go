@@ -31,7 +31,8 @@ const (
 	fixIntent = ", Bot, Privileged Gateway Intents: switch Message Content Intent on and save"
 )
 
-// An application's flags, of which one must be set: bots in many guilds need Discord's approval.
+// The flags of an application with the Message Content Intent. One of them must be set: the limited one is for bots in
+// few guilds, which need no approval of Discord's.
 const (
 	flagContent        = 1 << 18
 	flagContentLimited = 1 << 19
@@ -116,7 +117,7 @@ func inviteOf(app guilds.ID) string {
 	return "https://discord.com/oauth2/authorize?client_id=" + app.String() + "&scope=bot+applications.commands&permissions=" + strconv.FormatInt(permissions, 10)
 }
 
-// place finds whether the bot hears and speaks in a granted place.
+// place returns what keeps the bot from hearing or speaking in a granted place; nil if nothing does.
 func (e Examiner) place(ctx context.Context, known *guilds.Guilds, invite string, c relay.Place) ([]finding.Finding, error) {
 	what := "channel " + string(c.Chat)
 	if c.Chat == "" {

@@ -12,9 +12,9 @@ const (
 	// maxIdentifies is how many sessions are begun at most in any 24 hours. Discord allows 1,000, and revokes the token
 	// of a bot that begins more.
 	maxIdentifies = 100
-	// identifyStep is how many identifies in a day double the pause between two.
+	// identifyStep is how many identifies in a day double the pause between two identifies.
 	identifyStep = 5
-	// identifyPause is the longest pause between two.
+	// identifyPause is the longest pause between two identifies.
 	identifyPause = 30 * time.Minute
 	day           = 24 * time.Hour
 )
@@ -37,7 +37,8 @@ func (b Budget) recent(now time.Time) []int64 {
 	return slices.DeleteFunc(slices.Clone(b.Spent), func(t int64) bool { return t <= from || t > to })
 }
 
-// due returns when the next identify may be sent, and why not now. least is the pause between the first ones of a day.
+// due returns when the next identify may be sent, and why not now. least is the pause between the first identifies of a
+// day.
 func (b Budget) due(now time.Time, least time.Duration) (at time.Time, reason string) {
 	at = now
 	spent := b.recent(now)
@@ -70,7 +71,8 @@ func (b *Budget) spend(now time.Time) {
 // milliUp returns t in milliseconds since 1970, rounded up: an identify must not count as older than it is.
 func milliUp(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli() }
 
-// granted notes what Discord said. A budget that is used up and resets at once is not believed.
+// granted notes the budget that Discord named. A budget that is used up is noted to reset in a minute at the earliest:
+// one that resets at once is not believed.
 func (b *Budget) granted(remaining int, resetAfter time.Duration, now time.Time) {
 	if remaining <= 0 {
 		resetAfter = max(resetAfter, time.Minute)

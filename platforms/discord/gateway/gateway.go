@@ -1,6 +1,6 @@
 // Package gateway keeps one bot's connection to Discord's gateway: where to connect, hello, identify or resume,
-// heartbeats, and the step after each kind of end. The socket is its own, because discordgo's can hang for ever, cannot
-// resume after a restart and does not tell a final close from others.
+// heartbeats, and the step after each kind of end. It does not use the socket of discordgo, because that one can hang
+// for ever, cannot resume after a restart and does not tell a final close from others.
 //
 // It hands dispatches to the Handler, and reads only READY and RESUMED itself.
 //
@@ -46,7 +46,7 @@ const (
 // ErrFull is a Handler's error if it took a dispatch and wants no more for a while.
 var ErrFull = errors.New("more came than the disk takes")
 
-// Handler takes dispatches. Begin, Dispatch and Skipped are called on the goroutine that reads, and must not
+// Handler receives the dispatches. Begin, Dispatch and Skipped are called on the goroutine that reads, and must not
 // wait; their error ends the connection.
 type Handler interface {
 	// Relax waits until the Handler can take dispatches. It returns false when ctx ended first.
@@ -116,7 +116,7 @@ type Gateway struct {
 	wait    backoff.Backoff
 	resumes int  // in a row that failed
 	detours int  // dials of the resume address in a row that failed
-	ever    bool // a connection was greeted
+	ever    bool // READY or RESUMED came at least once
 
 	// Of the connection at hand.
 	resuming bool
@@ -143,7 +143,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return nil
 }
 
-// once makes one connection and serves it to its end. It returns why it ended.
+// once makes one connection and serves it to its end. It returns why the connection ended.
 func (g *Gateway) once(ctx context.Context) error {
 	address, err := g.address(ctx)
 	if err != nil {
@@ -233,8 +233,8 @@ func (g *Gateway) dial(ctx context.Context, address string) error {
 	return nil
 }
 
-// target completes the address of the gateway. The token goes there, so it must be encrypted wherever
-// the API is.
+// target completes the address of the gateway. The token is sent to that address, so the address must be encrypted
+// (wss), unless the configured API is not.
 func (g *Gateway) target(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "wss" && (u.Scheme != "ws" || !strings.HasPrefix(g.Rest.Base, "http:")) {
@@ -243,7 +243,7 @@ func (g *Gateway) target(address string) (string, error) {
 	q := u.Query()
 	q.Set("v", rest.APIVersion)
 	q.Set("encoding", "json")
-	q.Del("compress") // see socket
+	q.Del("compress") // the connection reads no compressed payloads
 	u.RawQuery = q.Encode()
 	if u.Path == "" {
 		u.Path = "/"
@@ -295,7 +295,7 @@ func (g *Gateway) skipped(head Packet, raw []byte) error {
 	return g.Handler.Skipped(g.passed(head), fmt.Errorf("a %q of more than %d bytes", head.Kind, maxPayload))
 }
 
-// passed notes the sequence of p, and gives p the last one if it has none.
+// passed notes the sequence of p, and gives p the last sequence if it has none.
 func (g *Gateway) passed(p Packet) Packet {
 	g.live.Seq = max(g.live.Seq, p.Seq)
 	if p.Seq == 0 {
@@ -304,7 +304,7 @@ func (g *Gateway) passed(p Packet) Packet {
 	return p
 }
 
-// up notes that the session stands.
+// up notes that a session is established: what says how.
 func (g *Gateway) up(what string) {
 	g.ever = true
 	g.Status.Set(platforms.Connected, "")

@@ -60,7 +60,7 @@ func decodePacket(raw []byte) (Packet, error) {
 }
 
 // decodeHead reads operation, sequence and kind from the beginning of a payload. Discord writes these before the data,
-// or after it; then they are zero.
+// or after the data; in the second case they are zero here.
 func decodeHead(raw []byte) (p Packet) {
 	head, _, _ := strings.Cut(string(raw), `"d":`)
 	if json.Unmarshal([]byte(strings.TrimRight(head, ", \n")+"}"), &p) != nil {
@@ -70,7 +70,7 @@ func decodeHead(raw []byte) (p Packet) {
 	return p
 }
 
-// leastInterval bounds how often a hello can have heartbeats sent.
+// leastInterval is the shortest interval between heartbeats that a hello can demand.
 const leastInterval = 100 * time.Millisecond
 
 // decodeHello reads how often to send a heartbeat.

@@ -17,7 +17,7 @@ const (
 	maxPayload = 32 << 20
 	// maxSkipped is the largest payload that is skipped.
 	maxSkipped = 256 << 20
-	// HeadBytes is how much is kept of a payload that is skipped, or makes no sense.
+	// HeadBytes is how many bytes are kept of a payload that is skipped, or makes no sense.
 	HeadBytes = 4 << 10
 )
 
@@ -46,7 +46,7 @@ type connection struct {
 	patience time.Time     // when READY or RESUMED must have arrived; zero until the hello
 }
 
-// Allowance implements socket.Reader.
+// Allowance implements socket.Reader: it returns how long to wait for the next payload.
 func (c *connection) Allowance() time.Duration {
 	switch {
 	case c.interval == 0:
@@ -94,7 +94,8 @@ func (c *connection) Take(ctx context.Context, raw []byte, whole bool) error {
 	return nil
 }
 
-// heard notes a dispatch's sequence. While dispatches come, a resume is at work.
+// heard notes a dispatch's sequence, and puts off the deadline of READY or RESUMED: before RESUMED, Discord repeats the
+// missed dispatches.
 func (c *connection) heard(seq int64) {
 	c.patience = time.Now().Add(c.Wait)
 	c.seq.Store(max(c.seq.Load(), seq))
@@ -114,7 +115,8 @@ func (c *connection) hello(ctx context.Context, data []byte) error {
 	return c.Send(ctx, c.to.greeting())
 }
 
-// heartbeat sends one, unless the one before had its interval and was not answered.
+// heartbeat sends a heartbeat. It returns socket.ErrZombie instead if the heartbeat before had all of its interval
+// (regular) and was not answered.
 func (c *connection) heartbeat(ctx context.Context, regular bool) error {
 	if regular && c.unacked.Load() {
 		return socket.ErrZombie
@@ -125,7 +127,7 @@ func (c *connection) heartbeat(ctx context.Context, regular bool) error {
 
 // beatNow answers Discord's request for a heartbeat.
 func (c *connection) beatNow(ctx context.Context) error {
-	if c.interval == 0 { // no hello yet: nobody sends them
+	if c.interval == 0 { // before the hello no goroutine sends heartbeats
 		return c.Send(ctx, heartbeat(c.seq.Load()))
 	}
 	select {

@@ -46,7 +46,7 @@ func (c *Guilds) learnLocked(kind string, data []byte) ([]platforms.RosterChange
 	return nil, nil
 }
 
-// forgetLocked forgets everything. c.mu must be held.
+// forgetLocked forgets everything, and returns the change that concerns everything. c.mu must be held.
 func (c *Guilds) forgetLocked() []platforms.RosterChange {
 	clear(c.guilds)
 	clear(c.channels)
@@ -106,7 +106,7 @@ func (c *Guilds) channelLocked(kind string, data []byte) ([]platforms.RosterChan
 	return []platforms.RosterChange{{Scope: relay.ScopeID(d.Guild.String()), Chat: relay.ChatID(d.ID.String())}}, nil
 }
 
-// threadsLocked takes the threads of channels that the bot has begun to see. Other threads of these channels are
+// threadsLocked remembers the threads of channels that the bot has begun to see. Other threads of these channels are
 // forgotten.
 func (c *Guilds) threadsLocked(data []byte) ([]platforms.RosterChange, error) {
 	var d struct {
@@ -180,7 +180,7 @@ func guildMember(data []byte) ([]platforms.RosterChange, error) {
 	return []platforms.RosterChange{{Scope: relay.ScopeID(d.GuildID.String()), User: relay.UserID(d.User.ID.String())}}, nil
 }
 
-// decodeOf is Decode for a payload that must have an id. It returns the error without if there is none.
+// decodeOf is Decode for a payload that must have an id. It returns the error without if the id is 0.
 func decodeOf(data []byte, out any, id *ID, without error) error {
 	if err := Decode(data, out); err != nil {
 		return err

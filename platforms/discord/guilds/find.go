@@ -31,7 +31,7 @@ var (
 )
 
 // LearnDirect remembers with whom the bot talks in ch, if that is a direct-message channel: the gateway does not report
-// those.
+// such channels.
 func (c *Guilds) LearnDirect(ch Channel, with ID) {
 	_, since, ok := known(c, c.channels, ch.ID)
 	if ok || ch.Kind != discordgo.ChannelTypeDM {
@@ -102,8 +102,8 @@ func (c *Guilds) inThread(ctx context.Context, thread, user ID) (bool, error) {
 	return true, nil
 }
 
-// ask is a GET. The error wraps errNoPlace when Discord's answer is no, and ErrUnknownYet while Discord is busy,
-// broken or out of reach. Whether to ask again, the caller decides.
+// ask sends a GET request to Discord and decodes the answer into out. The error wraps errNoPlace when Discord's answer
+// is no, and ErrUnknownYet while Discord is busy, broken or out of reach. The caller decides whether to ask again.
 func (c *Guilds) ask(ctx context.Context, endpoint string, out any) error {
 	err := c.api.Do(ctx, http.MethodGet, endpoint, nil, out)
 	var fault *httpcall.Fault
@@ -137,10 +137,11 @@ func patiently[T any](ctx context.Context, question func(context.Context) (T, er
 	}
 }
 
-// maxFound is how many members a guild returns whose names begin with the searched one.
+// maxFound is how many members of one guild Discord is asked for whose names begin with the searched name.
 const maxFound = 100
 
-// FindPeople returns the members of the bot's guilds whose account has that name; see platforms.PersonFinder.
+// FindPeople implements platforms.PersonFinder: it returns the members of the bot's guilds whose account has the name
+// handle.
 func (c *Guilds) FindPeople(ctx context.Context, handle string) (out []relay.Source, err error) {
 	var all []struct { // after a resume, some of the bot's guilds are not known here
 		ID ID `json:"id"`

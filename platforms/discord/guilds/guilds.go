@@ -48,7 +48,7 @@ func New(bot relay.Bot, api api) *Guilds {
 // Me returns the bot's id; 0 if it has none of Discord's.
 func (c *Guilds) Me() ID { return c.me }
 
-// IsThread reports whether it is a thread: its permissions are those of its parent.
+// IsThread reports whether c is a thread: its permissions are those of its parent.
 func (c Channel) IsThread() bool {
 	switch c.Kind {
 	case discordgo.ChannelTypeGuildNewsThread, discordgo.ChannelTypeGuildPublicThread, discordgo.ChannelTypeGuildPrivateThread:
@@ -57,7 +57,7 @@ func (c Channel) IsThread() bool {
 	return false
 }
 
-// HoldsPosts reports whether its threads are posts, each with a first message that has the thread's id.
+// HoldsPosts reports whether the threads of c are posts, each with a first message that has the thread's id.
 func (c Channel) HoldsPosts() bool {
 	return c.Kind == discordgo.ChannelTypeGuildForum || c.Kind == discordgo.ChannelTypeGuildMedia
 }
@@ -70,7 +70,7 @@ func known[V any](c *Guilds, all map[ID]V, id ID) (v V, version uint64, ok bool)
 	return v, c.version, ok
 }
 
-// keep remembers the result of a look-up, unless something changed since that version.
+// keep remembers the result of a look-up, unless something changed since the version that known returned.
 func keep[V any](c *Guilds, all map[ID]V, id ID, v V, since uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +90,7 @@ func (c *Guilds) withOwn(g Guild) Guild {
 	return g
 }
 
-// ChannelOf returns the needed parts of d. within is the guild it came in, if it does not name one.
+// ChannelOf returns the needed parts of d. within is the guild in whose payload d came, for a d that names no guild.
 func ChannelOf(d ChannelData, within ID) Channel {
 	ch := d.Channel
 	ch.Guild = cmp.Or(ch.Guild, within)

@@ -26,7 +26,7 @@ type Guild struct {
 	ID    ID     `json:"id"`
 	Name  string `json:"name"`
 	Owner ID     `json:"owner_id"`
-	Roles []role `json:"roles"` // replaced as a whole
+	Roles []role `json:"roles"` // never changed in place: a changed guild has a new slice
 	Own   ID     `json:"-"`     // the role that Discord made for the bot alone; 0: there is none
 }
 
@@ -100,10 +100,11 @@ const epoch = 1420070400000
 
 var errNoID = errors.New("an id that is no number")
 
+// ParseID reads an id as Discord writes it: no 0, and no zeros in front.
 func ParseID(s string) (ID, error) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil || n == 0 || s[0] == '0' {
-		return 0, errNoID // without the text, which may be anything
+		return 0, errNoID // without s, which may be anything
 	}
 	return ID(n), nil
 }
@@ -171,7 +172,7 @@ func digits(raw []byte) (string, error) {
 	return string(raw), nil
 }
 
-// At returns the least id of a moment; 0 for moments before there were ids.
+// At returns the least id that can be made at t; 0 for times before there were ids.
 func At(t time.Time) ID {
 	ms := t.UnixMilli() - epoch
 	if ms <= 0 {
@@ -180,5 +181,5 @@ func At(t time.Time) ID {
 	return ID(ms) << 22
 }
 
-// Back returns the least id of a moment d earlier.
+// Back returns the least id that could be made d before id was.
 func (id ID) Back(d time.Duration) ID { return At(id.Time().Add(-d)) }

@@ -10,7 +10,7 @@ import (
 )
 
 // Rights reports whether the bot itself sees a place and may write there. A place with an empty chat is the whole
-// guild: every member sees it, and each channel decides who may write in it. An error means not known.
+// guild: every member sees it, and each channel decides who may write in it. After an error neither is known.
 func (c *Guilds) Rights(ctx context.Context, place relay.Place) (sees, sends bool, err error) {
 	if sees, sends, err = c.rights(ctx, place); errors.Is(err, errNoPlace) {
 		return false, false, nil

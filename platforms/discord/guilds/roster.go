@@ -11,8 +11,8 @@ import (
 )
 
 // CanSee implements platforms.Roster. It asks Discord, once, for a member's roles and for the members of a private
-// thread. The answer is no if Discord says that there is nothing or that the bot may not know, and for an invalid id.
-// If Discord does not answer, it is an error.
+// thread. It returns false if Discord says that the chat or the member does not exist or that the bot may not know, and
+// for an invalid id. It returns an error if Discord does not answer.
 func (c *Guilds) CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
 	who, err := ParseID(string(user))
 	where, err2 := ParseID(string(place.Chat))
@@ -58,7 +58,7 @@ func (c *Guilds) sees(ctx context.Context, where ID, scope relay.ScopeID, who ID
 // standing is everything that determines the permissions of a person in a channel of a guild.
 type standing struct {
 	guild  Guild
-	base   Channel // that has the permissions: the channel, or the parent of a thread
+	base   Channel // the channel whose permissions count: itself, or the parent of a thread
 	person person
 }
 
@@ -107,6 +107,7 @@ func (c *Guilds) place(ch Channel) relay.Place {
 	}
 }
 
+// Thread implements platforms.Threader. open: the thread is not a private one.
 func (c *Guilds) Thread(ctx context.Context, id relay.ThreadID) (place relay.Place, open bool, err error) {
 	ch, err := c.channelBy(ctx, string(id))
 	switch {

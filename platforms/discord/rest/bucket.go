@@ -19,11 +19,11 @@ const (
 type bucket struct {
 	free   bool // Discord names no limit
 	limit  int  // requests per window; 0 until known
-	left   int
+	left   int // in the window
 	window time.Duration // the longest Discord ever said
 	reset  time.Time     // when the window ends
 	usedAt time.Time
-	served map[relay.InstanceID]uint64 // each instance's last request, by its number
+	served map[relay.InstanceID]uint64 // the number (limiter.number) of each instance's last request
 }
 
 // opens returns when a request may leave after ahead other requests of the bucket. While the limit is unknown, the

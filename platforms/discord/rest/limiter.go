@@ -196,8 +196,8 @@ func (l *limiter) refusalLocked(w *waiter, a ahead, now time.Time) error {
 	return no(at, "rate limited", cause)
 }
 
-// ahead counts the requests of the same caller that leave before a later one, by bucket; the nil bucket is
-// the rate of the bot.
+// ahead counts, for each caller and bucket, the waiting requests that leave before a later one of that caller; the nil
+// bucket stands for the rate of the bot.
 type ahead map[queued]int
 
 type queued struct {
@@ -225,8 +225,8 @@ func (l *limiter) soonestLocked(w *waiter, a ahead, now time.Time) time.Time {
 	return ratelimit.Later(l.paceLocked(w, a[queued{w.caller, nil}], now), b.opens(n, now))
 }
 
-// nextLocked returns the request that leaves now. If none can, opens is when one will; zero if none waits. l.mu must be
-// held.
+// nextLocked returns the request that leaves now: it finds the first one of each bucket, and then the first of these.
+// If none can leave, opens is when one will; zero if none waits. l.mu must be held.
 func (l *limiter) nextLocked(now time.Time) (next *waiter, opens time.Time) {
 	heads := make(map[*bucket]*waiter) // the first to leave, of each bucket
 	for _, w := range l.waiting {
@@ -254,12 +254,14 @@ func (l *limiter) nextLocked(now time.Time) (next *waiter, opens time.Time) {
 	return next, opens
 }
 
-// before reports whether the first of two goes first, by rank and then by their last requests.
+// before reports whether, of two requests, the one with rank and last leaves before the one with rank2 and last2: the
+// smaller rank counts first, then the older last request of its instance.
 func before(rank, rank2 int, last, last2 uint64) bool {
 	return rank < rank2 || rank == rank2 && last < last2
 }
 
-// rankLocked orders requests: the least rank leaves first. l.mu must be held.
+// rankLocked orders requests: the least rank leaves first. shares: a request beyond its instance's share comes behind
+// those within theirs. l.mu must be held.
 func (l *limiter) rankLocked(w *waiter, shares bool, now time.Time) int {
 	switch {
 	case w.caller == "" && l.ownInRow < maxOwnInRow:
@@ -279,6 +281,7 @@ func (l *limiter) paceLocked(w *waiter, ahead int, now time.Time) time.Time {
 	if w.looks || exempt(w.route) {
 		return at
 	}
+	// kept returns when the bot's rate has room for w and n requests more, which are kept for others.
 	kept := func(n int) time.Time { return l.bot.Opens(ahead+n, now) }
 	if w.caller == "" || l.ownInRow >= maxOwnInRow {
 		return ratelimit.Later(at, kept(0))
@@ -308,7 +311,7 @@ func (l *limiter) takeLocked(w *waiter, now time.Time) {
 		l.bot.Take(now)
 	}
 	if w.caller == "" {
-		if counts { // else it takes nothing from anybody
+		if counts { // an exempt request uses up nothing of the bot's rate
 			l.ownInRow++
 		}
 		if !slices.ContainsFunc(l.waiting, func(o *waiter) bool { return o.caller != "" }) {

@@ -24,7 +24,7 @@ const (
 	maxRefusedInstances = maxRefused * 3 / 4
 	// refusedMinutes is how many minutes are counted together: ten, and the current one.
 	refusedMinutes = 11
-	// maxNoes bounds the refusals remembered; when they are too many they are forgotten.
+	// maxNoes bounds the refusals remembered; at that number all are forgotten.
 	maxNoes = 2000
 	// noFor is how long a refusal is remembered.
 	noFor = 30 * time.Second
@@ -97,7 +97,7 @@ func (r *refusals) closed(p payer, now time.Time) (until time.Time, everybody bo
 	return until, false
 }
 
-// until returns when the sum of the last minutes falls below most; the zero time if it is below.
+// until returns when the sum of the last minutes falls below most; the zero time if it is below most now.
 func (r *refusals) until(most int, now time.Time, of func(*tally) int) time.Time {
 	minute, sum := now.Unix()/60, 0
 	for m := minute; m > minute-refusedMinutes; m-- {
@@ -150,8 +150,8 @@ func (n *noes) remember(key string, f *httpcall.Fault, while time.Duration) {
 	n.by[key] = no{f, now.Add(while)}
 }
 
-// staysNo reports whether f is a refusal that would be repeated: the message, channel or guild does not exist or, to a
-// question, the bot may not know. A refusal through a web hook may be premature, so it does not count.
+// staysNo reports whether f is a refusal that would be repeated: the message, channel or guild does not exist or, if
+// the request was a GET, the bot may not know. A refusal through a web hook may be premature, so it does not count.
 func staysNo(method, path string, f *httpcall.Fault) bool {
 	if f.Sent != httpcall.Refused || strings.HasPrefix(path, "/webhooks/") {
 		return false

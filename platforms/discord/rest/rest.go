@@ -45,8 +45,8 @@ type Client struct {
 	noes    noes
 }
 
-// New returns a client for the API at base (without a version); an empty base is Discord's own.
-// rt carries everything when it is not nil.
+// New returns a client for the API at base (without a version); an empty base is Discord's own. rt carries all requests
+// if it is not nil.
 func New(token relay.Secret, base string, rt http.RoundTripper) *Client {
 	if base == "" {
 		base = defaultBase
@@ -139,7 +139,7 @@ func (c *Client) roundTrip(ctx context.Context, via *httpcall.Client, method, pa
 	case a.Status >= 300:
 		f := refused(route, a, func(s string) string { return via.Scrub(s, hidden...) })
 		if a.Sent == httpcall.Never && f.Sent == httpcall.Maybe {
-			f.Sent = httpcall.Never // it gave up before the form was whole
+			f.Sent = httpcall.Never // Discord answered before the whole form was sent
 		}
 		return f
 	case fault != nil:
@@ -149,7 +149,7 @@ func (c *Client) roundTrip(ctx context.Context, via *httpcall.Client, method, pa
 	}
 	if err := httpcall.Decode(a.Body, out); err != nil {
 		f := &httpcall.Fault{What: route, Status: a.Status, Message: "the answer makes no sense: " + err.Error()}
-		if !json.Valid(a.Body) { // a page to log in at, say
+		if !json.Valid(a.Body) { // for example a log-in page in front of Discord
 			f.Message = httpcall.NoAnswer
 		}
 		return f

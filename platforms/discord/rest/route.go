@@ -53,7 +53,7 @@ func topLevel(route string) string {
 	return strings.Join(segments[:min(n, len(segments))], "/")
 }
 
-// pathOf returns the path of a library endpoint behind the version.
+// pathOf returns the path of a discordgo endpoint, from behind the API's version.
 func pathOf(endpoint string) string {
 	return "/" + strings.TrimPrefix(strings.TrimPrefix(endpoint, discordgo.EndpointAPI), "/")
 }

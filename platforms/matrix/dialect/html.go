@@ -1,4 +1,4 @@
-// Package dialect turns the CommonMark that models write into the two forms of a Matrix message: the text as it stands,
+// Package dialect turns the CommonMark that models write into the two forms of a Matrix message: the text as written,
 // and HTML with the few tags that clients accept. It cuts long texts into messages. It is pure.
 package dialect
 
@@ -20,7 +20,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
-// maxDepth is how deep elements nest. Clients need not show more than a hundred levels (client-server API,
+// maxDepth is how deep elements may nest. Clients need not show more than a hundred levels (client-server API,
 // m.room.message).
 const maxDepth = 90
 
@@ -40,7 +40,8 @@ var form = goldmark.New(
 	),
 )
 
-// HTML returns the formatted body of a clean text; empty if it would say no more than the text itself.
+// HTML returns the formatted body of a clean text; empty if it would show no more than the text itself, or if its
+// elements nest deeper than maxDepth.
 func HTML(source string) string {
 	src := []byte(source)
 	doc := form.Parser().Parse(text.NewReader(src))
@@ -48,7 +49,7 @@ func HTML(source string) string {
 		return ""
 	}
 	var out bytes.Buffer
-	if err := form.Renderer().Render(&out, src, doc); err != nil { // a buffer takes everything
+	if err := form.Renderer().Render(&out, src, doc); err != nil { // cannot happen: a buffer accepts everything
 		return ""
 	}
 	body := strings.TrimSpace(out.String())
@@ -126,7 +127,8 @@ func (writer) image(out util.BufWriter, _ []byte, node ast.Node, entering bool) 
 	return ast.WalkContinue, nil
 }
 
-// anchor opens or closes a link. If clients would drop its target, it writes the address behind the link's words instead.
+// anchor opens or closes a link. If clients would drop its target, it writes the address behind the link's words
+// instead.
 func anchor(out util.BufWriter, destination []byte, opens bool) {
 	target := string(util.URLEscape(destination, true))
 	switch link := linkable(target); {

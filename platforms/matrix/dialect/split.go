@@ -15,8 +15,8 @@ const MaxText = 4000
 // Clean prepares source for the parser and for JSON: among other things it replaces NUL characters.
 func Clean(source string) string { return strings.ReplaceAll(markdown.Clean(source), "\x00", "\uFFFD") }
 
-// Split cuts markdown into parts of at most limit characters. A code block that is cut ends with its part and begins again
-// with the next. Only blanks at the cuts are lost.
+// Split cuts markdown into parts of at most limit characters. A code block that is cut ends with its part and begins
+// again with the next. Only blanks at the cuts are lost.
 func Split(source string, limit int) (parts []string) {
 	if utf8.RuneCountInString(source) <= limit {
 		if strings.TrimSpace(source) == "" {

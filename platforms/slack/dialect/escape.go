@@ -17,8 +17,8 @@ const (
 const (
 	quoteMark = "> "
 	fence     = "```"
-	// joint is a zero-width space. mrkdwn has no escapes: beside a letter it lets a mark count, between two marks it
-	// keeps them from counting.
+	// joint is a zero-width space. mrkdwn has no escapes: between a letter and a mark, a joint makes the mark count;
+	// right behind a mark, it keeps the mark from counting.
 	joint = "\u200b"
 )
 

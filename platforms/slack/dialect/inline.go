@@ -22,7 +22,7 @@ const (
 	mono   = '`'
 )
 
-// inlines renders the inline nodes of n, within the formats around.
+// inlines renders the inline nodes of n, within the formats that around lists.
 func inlines(source []byte, n ast.Node, around ...byte) string {
 	l := line{source: source}
 	l.children(n, around)
@@ -57,7 +57,9 @@ func (l *line) text(s string, formats []byte) {
 	}
 }
 
-// word writes a stretch without blanks, or a link.
+// word writes s, a stretch without blanks or a link, within formats. It ends the open formats that s does not have,
+// writes the blanks that wait, and begins the formats that are new. It writes a joint where a mark would not count
+// beside a letter.
 func (l *line) word(s string, formats []byte) {
 	if l.label {
 		formats = nil
@@ -192,7 +194,7 @@ func (l *line) aside(said string, destination, formats []byte) {
 	}
 }
 
-// address writes a link whose words are its address: target, with words as its author wrote them.
+// address writes a bare address: a link to target, shown as words, which is the address as its author wrote it.
 func (l *line) address(target, words string, formats []byte) {
 	if strings.Contains(words, "@") && !strings.Contains(target, ":") {
 		target = "mailto:" + target
@@ -211,7 +213,7 @@ func (l *line) address(target, words string, formats []byte) {
 // inTarget escapes characters that end an address in Slack.
 var inTarget = strings.NewReplacer("&", "&amp;", "<", "%3C", ">", "%3E", "|", "%7C", " ", "%20", "\n", "%0A")
 
-// maxLink is the longest link: none is cut in two.
+// maxLink is the longest link, in characters. No link is cut in two; a longer one is written as text.
 const maxLink = MaxSection / 2
 
 // reference returns a Slack link, or "" if Slack makes no link of target. words are escaped, or empty.

@@ -60,7 +60,8 @@ func (r renderer) Inlines(n ast.Node) { r.Write(inlines(r.Source, n)) }
 // Heading implements markdown.Dialect. Slack has no headings: they become bold.
 func (r renderer) Heading(n *ast.Heading) { r.Write(inlines(r.Source, n, bold)) }
 
-// Quote implements markdown.Dialect. Slack quotes whole lines, and has no quotation inside another: there the marks are text.
+// Quote implements markdown.Dialect. Slack quotes whole lines, and has no quotation inside another: there the marks are
+// text.
 func (r renderer) Quote(body func()) {
 	switch {
 	case r.Prefix() != "":

@@ -60,7 +60,7 @@ func (s *splitter) quote(start int) string {
 	return ""
 }
 
-// Reach implements markdown.Cuts.
+// Reach implements markdown.Cuts: the mark of quotation before a part counts against the limit.
 func (s *splitter) Reach(start int) int { return s.Splitter.Reach(start) - len(s.quote(start)) }
 
 // inline finds stretches that must not be cut: links and entities first, then formats.

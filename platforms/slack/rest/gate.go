@@ -44,8 +44,8 @@ var Slack = PerMinute{
 	JoinedChannels: 50, ChannelMembers: 100, UserInfo: 100, FileInfo: 100, UploadURL: 100, CompleteUpload: 100, SetStatus: 600,
 }
 
-// rates returns limits that allow n calls in any minute, a fifth of them at once. Each instance is sure of half of
-// that. For n = 0 there is no limit.
+// rates returns limits that allow n calls in any minute, a fifth of them at once. The actions of one instance may take
+// half of that rate at any time, whatever other instances do. For n = 0 there is no limit.
 func rates(n int) ratelimit.Rates {
 	if n == 0 {
 		return ratelimit.Rates{}
@@ -63,8 +63,8 @@ func rates(n int) ratelimit.Rates {
 type gates struct {
 	rates PerMinute // set once
 
-	mu sync.Mutex // guards of
-	of map[string]*ratelimit.Limiter
+	mu sync.Mutex                    // guards the field of
+	of map[string]*ratelimit.Limiter // by method
 }
 
 func newGates(r PerMinute) *gates { return &gates{rates: r, of: make(map[string]*ratelimit.Limiter)} }
@@ -90,7 +90,8 @@ const (
 	leastPenalty = time.Second
 )
 
-// enter waits until the method may be called.
+// enter waits until the method may be called. It gives up reserve before ctx's deadline, or after longestWait if there
+// is no deadline.
 func (g *gates) enter(ctx context.Context, method string) error {
 	patience := longestWait
 	if deadline, ok := ctx.Deadline(); ok {
@@ -108,7 +109,8 @@ func (g *gates) enter(ctx context.Context, method string) error {
 	return nil
 }
 
-// heed stops calls of the method for as long as Slack's error demands.
+// heed stops calls of the method for as long as Slack's error demands. A penalty for PostMessage is left to package
+// sender, because it is the channel's.
 func (g *gates) heed(method string, err error) {
 	if f := httpcall.FaultOf(err); f.Limited() && method != PostMessage {
 		g.gate(method).PenaliseBot(max(f.RetryAfter, leastPenalty))

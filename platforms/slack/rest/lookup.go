@@ -52,7 +52,7 @@ func (c *Client) pages(ctx context.Context, method string, params url.Values) it
 				return
 			}
 			var said slack.SlackResponse
-			_ = json.Unmarshal(raw, &said) // Call has done so
+			_ = json.Unmarshal(raw, &said) // it succeeds: Call has decoded the same
 			if !yield(raw, nil) || said.ResponseMetadata.Cursor == "" {
 				return
 			}
@@ -79,8 +79,8 @@ func (c *Client) Members(ctx context.Context, channel string) iter.Seq2[[]string
 	}
 }
 
-// Messages returns one page of a list of messages, in Slack's own JSON, and the cursor of the next page; empty: there is
-// none.
+// Messages returns one page of a list of messages, in Slack's own JSON, and the cursor of the next page; empty: there
+// is none.
 func (c *Client) Messages(ctx context.Context, method string, params url.Values) (page []json.RawMessage, next string, err error) {
 	var out struct {
 		Messages []json.RawMessage `json:"messages"`

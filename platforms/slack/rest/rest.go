@@ -3,10 +3,11 @@
 //
 // Invariants, besides those of package platforms/httpcall:
 //
-//  1. Every method gets a form: those that read take nothing else, and those that write take it as well.
+//  1. The parameters of a method are always sent as a form: methods that read accept nothing else, and those that write
+//     accept a form, too.
 //  2. Slack refuses with HTTP 200. A word that leaves open whether the call was carried out (unclear) is no refusal.
 //  3. The token goes to the API alone, in a header.
-//  4. No method is called more often than Slack says it may be, nor while Slack wants it left alone.
+//  4. No method is called more often than Slack says it may be, nor during a pause that Slack demands.
 package rest
 
 import (
@@ -42,8 +43,8 @@ type Client struct {
 	*gates
 }
 
-// New makes a client of the API at base, or of Slack's own if that is empty. rt, when not nil, carries everything.
-// Methods are called as often as r says.
+// New makes a client of the API at base, or of Slack's own if base is empty. rt, when not nil, carries all requests.
+// Methods are called at most as often as r says.
 func New(token relay.Secret, base string, rt http.RoundTripper, r PerMinute) *Client {
 	return &Client{
 		token: token, base: strings.TrimRight(cmp.Or(base, slack.APIURL), "/") + "/",
@@ -51,7 +52,7 @@ func New(token relay.Secret, base string, rt http.RoundTripper, r PerMinute) *Cl
 	}
 }
 
-// CloseIdle drops connections nobody uses. The client stays usable.
+// CloseIdle closes the connections that no call uses. The client stays usable.
 func (c *Client) CloseIdle() { c.calls.HTTP.CloseIdleConnections() }
 
 // Call calls a method, and decodes its answer into out, unless out is nil. It waits for the method's rate as long as
@@ -122,7 +123,8 @@ func (c *Client) refused(method string, a httpcall.Answer, said slack.SlackRespo
 	return f
 }
 
-// noAnswer returns the Fault of a call that something else answered, or Slack's limits.
+// noAnswer returns the Fault of a call whose answer is not in the form of Slack's API: a proxy answered, or Slack
+// limits the calls.
 func noAnswer(method string, a httpcall.Answer) *httpcall.Fault {
 	f := &httpcall.Fault{What: method, Status: a.Status, Message: httpcall.NoAnswer, Sent: a.Sent}
 	if a.Status >= 300 && a.Status < 500 {
@@ -134,7 +136,7 @@ func noAnswer(method string, a httpcall.Answer) *httpcall.Fault {
 	return f
 }
 
-// RefusedWith reports whether Slack refused the call with one of words.
+// RefusedWith reports whether Slack refused the call with one of the given words.
 func RefusedWith(err error, words ...string) bool {
 	f := httpcall.FaultOf(err)
 	word, _, _ := strings.Cut(f.Message, ":")

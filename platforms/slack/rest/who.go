@@ -40,7 +40,7 @@ func (c *Client) App(ctx context.Context, bot string) (string, error) {
 	return out.Bot.App, err
 }
 
-// Ticket asks for the address of a socket, which opens one. The token must be the app's own.
+// Ticket asks Slack for the address at which a socket can be opened. The token must be the app's own.
 func (c *Client) Ticket(ctx context.Context) (string, error) {
 	var out struct {
 		URL string `json:"url"`

@@ -39,8 +39,8 @@ type Envelope struct {
 	conn    *conn
 }
 
-// Ack tells Slack that the envelope was accepted; otherwise Slack delivers it again. It takes a bounded time. If the
-// socket of the envelope is gone, Ack has no effect, and Slack delivers the envelope again.
+// Ack tells Slack that the envelope was accepted; without this Slack delivers the envelope again. Ack takes a bounded
+// time. It has no effect if the envelope's socket is gone.
 func (e Envelope) Ack(ctx context.Context) {
 	if e.conn == nil { // made by a test
 		return
@@ -61,13 +61,13 @@ type conn struct {
 	err     error
 
 	// Of the goroutine that reads.
-	connections int // how many connections the app has, according to the hello; set before greeted is closed
-	leaving     bool
+	connections int  // how many connections the app has, according to the hello; set before greeted is closed
+	leaving     bool // Slack asked to connect again
 
 	mu      sync.Mutex // guards the fields below
 	open    int        // envelopes that are not acknowledged
-	retired bool
-	stood   bool // it counts among those that stand
+	retired bool       // another connection has replaced this one
+	stood   bool       // it counts in mode.standing
 }
 
 // Allowance implements socket.Reader.
@@ -78,7 +78,7 @@ func (c *conn) Allowance() time.Duration {
 	return quietFor
 }
 
-// Take implements socket.Reader.
+// Take implements socket.Reader. It reads one message: Slack's greeting, its request to connect again, or an envelope.
 func (c *conn) Take(ctx context.Context, raw []byte, whole bool) error {
 	if !whole {
 		c.to.Log.Warn("slack message skipped: too large")
@@ -139,10 +139,10 @@ func (c *conn) retire() {
 		c.HangUp(errRetired)
 		return
 	}
-	time.AfterFunc(lingerFor, func() { c.HangUp(errRetired) }) // after its end that does nothing
+	time.AfterFunc(lingerFor, func() { c.HangUp(errRetired) }) // on a connection that has ended, HangUp does nothing
 }
 
-// stands counts the socket among the standing ones, and reports whether there is no other.
+// stands counts the socket among the standing ones, and reports whether it is the only one.
 func (c *conn) stands() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,8 +150,8 @@ func (c *conn) stands() bool {
 	return c.to.standing.Add(1) == 1
 }
 
-// falls makes the connection count no more: it is over, or another one has replaced it and may be the only one that
-// gets events.
+// falls stops counting the connection among the standing ones: it has ended, or another one has replaced it and may be
+// the only one that gets events.
 func (c *conn) falls() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

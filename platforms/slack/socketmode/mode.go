@@ -1,13 +1,14 @@
 // Package socketmode keeps an app's sockets to Slack. For each socket it asks Slack for an address, which works once.
-// The socket brings envelopes, which go to the Handler, and the Handler acknowledges them.
+// The socket brings envelopes, which go to the Handler, and the Handler acknowledges them. A socket stands from Slack's
+// greeting until it ends or is replaced.
 //
 // Slack shares an app's events out among its sockets. So there is one socket, and there are two only while one replaces
 // the other. A third one in Slack's count belongs to another program, which gets events that were meant for this one.
 //
 // Invariants:
 //
-//  1. When Slack asks to connect again, the next socket stands before the old one is released. The old one stays until
-//     its envelopes are acknowledged, or for lingerFor.
+//  1. When Slack asks to connect again, the next socket stands before the old one is retired. The old one stays open
+//     until its envelopes are acknowledged, or for lingerFor.
 //  2. The state is Connected only while a socket stands that Slack has greeted.
 //  3. No address of a socket is in an error or the log.
 package socketmode
@@ -38,9 +39,9 @@ const (
 	steady = time.Minute
 	// patientFailures in a row are normal; after more the state is Degraded.
 	patientFailures = 2
-	// FirstCheck is when a hello that counted a foreign socket is checked by a new socket: Slack may not have noticed
-	// the end of ours yet. If Slack counts a foreign one again, the check is repeated, at intervals of at most thirty
-	// times as long.
+	// FirstCheck is how long after a hello that counted a foreign socket a new socket checks the count: Slack may not
+	// have noticed the end of one of ours yet. If Slack counts a foreign socket again, the check is repeated, at
+	// intervals of at most thirty times as long.
 	FirstCheck = time.Minute
 )
 
@@ -63,12 +64,14 @@ type Handler interface {
 
 // Options are what Run needs.
 type Options struct {
-	// Ticket asks Slack for the address of a socket. It returns an error that wraps relay.ErrBadCredentials when a token is
-	// not accepted any more.
+	// Ticket asks Slack for the address of a socket. It returns an error that wraps relay.ErrBadCredentials when a
+	// token is not accepted any more.
 	Ticket func(context.Context) (string, error)
 	HTTP   *http.Client // that dials
-	Plain  bool         // sockets without encryption are accepted: the API is on this machine or network, and has none, either
-	Wait   time.Duration
+	// Plain: sockets without encryption are accepted, because the API is on this machine or network, and has no
+	// encryption either.
+	Plain  bool
+	Wait   time.Duration   // how long Slack may take to open a socket, to greet on it, or to answer a ping
 	Check  time.Duration   // FirstCheck, except in tests
 	Retry  backoff.Backoff // between attempts
 	Status *status.Tracker
@@ -88,8 +91,9 @@ type mode struct {
 	suspicion int  // how many hellos in a row counted another program's socket
 }
 
-// Run keeps a socket until ctx ends (then it returns nil), or trying again cannot help. When it returns, all of its sockets
-// have ended.
+// Run keeps a socket until ctx ends (then it returns nil), or trying again cannot help. When it returns, all of its
+// sockets have ended. When Slack asks to connect again, or its count is to be checked, Run opens a new socket beside
+// the present one, cur, and then retires cur.
 func Run(ctx context.Context, o Options) error {
 	m := &mode{Options: o}
 	ctx, cancel := context.WithCancel(ctx)
@@ -178,7 +182,8 @@ func (m *mode) connect(ctx context.Context) (*conn, error) {
 	}
 }
 
-// stands notes that a socket stands.
+// stands notes in the status and the log that Slack has greeted c, and whether Slack counts a socket of another
+// program.
 func (m *mode) stands(c *conn) {
 	m.ever = true
 	m.suspicion++
@@ -194,7 +199,8 @@ func (m *mode) stands(c *conn) {
 	}
 }
 
-// check returns when a new socket is to show whether another program still has one; nil if nothing hints at that.
+// check returns a channel that delivers when a new socket is to show whether another program still has one; nil if
+// nothing hints at that.
 func (m *mode) check() <-chan time.Time {
 	if m.suspicion == 0 {
 		return nil
@@ -202,8 +208,9 @@ func (m *mode) check() <-chan time.Time {
 	return time.After(min(m.Check<<min(m.suspicion-1, 10), 30*m.Check))
 }
 
-// trouble says in the status and the log that an attempt failed or a connection was lost, and pauses. While cur stands
-// nothing is lost, so the state stays. It returns an error only when trying again cannot help.
+// trouble reports in the status and the log that an attempt failed or a connection was lost, and pauses, at most until
+// cur ends. While cur stands nothing is lost, so the state stays. It returns an error only when trying again cannot
+// help.
 func (m *mode) trouble(ctx context.Context, err error, cur *conn) error {
 	if errors.Is(err, relay.ErrBadCredentials) {
 		return err

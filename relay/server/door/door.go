@@ -33,8 +33,8 @@ type Door interface {
 	Close() error
 }
 
-// Run lets h answer at d until ctx ends, and then returns nil; an error of the door ends it too. All requests end with
-// ctx.
+// Run lets h answer at d until ctx ends, and then returns nil. If the door fails, Run returns its error. The contexts
+// of all requests end with ctx.
 func Run(ctx context.Context, d Door, h http.Handler, refused func()) error {
 	ended := make(chan error, 1) // holds Serve's result, so that its goroutine never waits
 	go func() {
@@ -60,25 +60,25 @@ func Run(ctx context.Context, d Door, h http.Handler, refused func()) error {
 	return nil
 }
 
-// own is a listener that nobody else serves.
+// own is the door of a listener that no other server serves.
 type own struct {
 	*http.Server
-	over func(refused func()) net.Listener
+	over func(refused func()) net.Listener // returns the listener, which calls refused for each refused connection
 }
 
-// Own returns the door at l, which it closes, for srv's settings.
+// Own returns the door at l with srv's settings. It closes l at its end.
 func Own(l net.Listener, srv *http.Server) Door {
 	return own{srv, func(func()) net.Listener { return l }}
 }
 
-// Strangers makes a door of l, which the door closes, for any caller: it bounds connections and headers. certificates
-// is nil for plain http.
+// Strangers returns the door at l for any caller: it bounds connections and headers. It closes l at its end.
+// certificates is nil for plain http.
 func Strangers(l net.Listener, proxies routes.Proxies, certificates *tls.Config, log *slog.Logger) Door {
 	return own{
 		&http.Server{
 			ReadHeaderTimeout: headerTime,
 			IdleTimeout:       headerTime,
-			WriteTimeout:      routes.AnswerTime, // unless the handler has another
+			WriteTimeout:      routes.AnswerTime, // unless the handler sets another
 			MaxHeaderBytes:    32 << 10,
 			ConnContext:       limits.ConnContext,
 			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Share is a listener's part for servers that come and go: the server that serves now answers its requests. Make one
-// with NewShare.
+// Share gives the requests of one listener to servers that come and go: the server that serves at the moment answers
+// them. Make one with NewShare.
 type Share struct {
 	otherwise http.Handler
 
@@ -19,7 +19,7 @@ type Share struct {
 // NewShare makes a share, for which otherwise answers while nobody serves.
 func NewShare(otherwise http.Handler) *Share { return &Share{otherwise: otherwise} }
 
-// Turn returns a door at the share. Of several, one serves at a time.
+// Turn returns a door at the share. Of several doors one serves at a time: the one whose Serve was called last.
 func (s *Share) Turn() Door {
 	return &turn{of: s, under: make(map[*request]func()), over: make(chan struct{}), idle: make(chan struct{})}
 }
@@ -58,7 +58,8 @@ func (s *Share) Refused() {
 	}
 }
 
-// enter counts a request for the present server; end ends the request.
+// enter counts a request for the present server, until leave is called; end ends the request. t is nil if nobody
+// serves.
 func (s *Share) enter(end func()) (t *turn, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +122,7 @@ func (t *turn) Close() error {
 	return nil
 }
 
-// end lets nothing in any more.
+// end closes the turn: it lets nothing in any more.
 func (t *turn) end() {
 	t.of.mu.Lock()
 	defer t.of.mu.Unlock()

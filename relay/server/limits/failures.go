@@ -7,8 +7,7 @@ import (
 )
 
 const (
-	// window and MaxFailures: an address with more failures than that within the window is refused until the window
-	// has passed.
+	// An address with more than MaxFailures failures within window is refused until that window has passed.
 	window      = time.Minute
 	MaxFailures = 10
 )
@@ -20,6 +19,7 @@ type Failures struct {
 	by table[netip.Prefix, failing]
 }
 
+// failing counts the failures of one address in the window that began at since.
 type failing struct {
 	since time.Time
 	n     int
@@ -45,7 +45,7 @@ func (f *Failures) Wait(a netip.Addr, now time.Time) time.Duration {
 	return f.by.at(neighbourhood(a)).wait(now, MaxFailures-1)
 }
 
-// wait returns what is left of the window if more than most failed in it.
+// wait returns what is left of the window if it has more than most failures, and otherwise 0.
 func (x failing) wait(now time.Time, most int) time.Duration {
 	if x.n <= most {
 		return 0

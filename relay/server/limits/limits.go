@@ -1,6 +1,6 @@
 // Package limits keeps callers from getting in each other's way: it counts the credentials that failed per address,
-// the requests per credential, and the strangers' connections and requests at a time. It answers nobody: it says
-// how long to wait.
+// the requests per credential, and the strangers' connections and requests at a time. It answers no caller: it returns
+// how long the caller has to wait.
 //
 // Invariants:
 //
@@ -10,14 +10,15 @@ package limits
 
 import "net/netip"
 
-// maxTracked is how many addresses, or credentials, are remembered at least; at most it is twice as many. An attacker
-// with more addresses than that is beyond a table.
+// maxTracked is how many addresses, or credentials, a table remembers at least; at most it remembers twice as many. No
+// table helps against an attacker with more addresses.
 const maxTracked = 10_000
 
-// table remembers the keys that were asked for last. The zero value is ready.
+// table remembers the values of the keys that were asked for last. When young is full, it becomes old, and the former
+// old is forgotten. The zero value is ready.
 type table[K comparable, V any] struct{ young, old map[K]*V }
 
-// at returns the place of key's value, which begins as the zero value.
+// at returns a pointer to key's value; that of a new or forgotten key is the zero value.
 func (t *table[K, V]) at(key K) *V {
 	if v, ok := t.young[key]; ok {
 		return v

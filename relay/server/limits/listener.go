@@ -11,7 +11,7 @@ import (
 // How many connections strangers may hold. A connection is a stranger's until a credential has been verified on it.
 const (
 	MaxStrangers = 1024
-	// MaxOfAddress is how many of them one address may hold: seven addresses cannot take all.
+	// MaxOfAddress is how many strangers' connections one address may hold: seven addresses cannot hold all.
 	MaxOfAddress = 128
 )
 
@@ -19,12 +19,14 @@ const (
 // goroutine.
 type Listener struct {
 	net.Listener
-	share   *Share
-	trusted func(netip.Addr) bool // proxies, which dial for many people: only the limit of all applies to them; nil: none
-	refused func()                // called for each connection that was refused
+	share *Share
+	// trusted reports the addresses of proxies, which dial for many people, so that MaxOfAddress does not bind them; nil:
+	// there are none.
+	trusted func(netip.Addr) bool
+	refused func() // called for each connection that was refused
 }
 
-// NewListener makes a listener of l with plain connections: TLS goes over it.
+// NewListener makes a listener of l, whose connections must be plain: TLS is to be put on top of it.
 func NewListener(l net.Listener, trusted func(netip.Addr) bool, refused func()) *Listener {
 	return &Listener{l, NewShare(MaxStrangers, MaxOfAddress), trusted, refused}
 }
@@ -65,10 +67,10 @@ type stranger struct {
 
 	mu     sync.Mutex // guards the fields below
 	leave  func()     // nil: it no longer counts
-	proved func()     // nil: nobody asked
+	proved func()     // from Of, for Verified to call; nil: nothing to call
 }
 
-// drop makes the connection count no more.
+// drop makes the connection no longer count.
 func (s *stranger) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,8 +98,8 @@ func ConnContext(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, strangerKey{}, conn)
 }
 
-// Verified says that a credential was verified for the request with this context, or one derived from it: its
-// connection is no longer a stranger's.
+// Verified notes that a credential was verified for the request with this context, or one derived from it: the
+// request's connection is no longer a stranger's.
 func Verified(ctx context.Context) {
 	s, ok := ctx.Value(strangerKey{}).(*stranger)
 	if !ok {
@@ -112,8 +114,8 @@ func Verified(ctx context.Context) {
 	}
 }
 
-// Of says that a node of ours passed on the request with this context, for a caller at a: its connection counts as
-// theirs from now on. ok is false if they have too many. Verified calls proved.
+// Of notes that a node of ours passed on the request with this context for a caller at the address a: the request's
+// connection counts as one of a from now on. ok is false if a has too many. Verified will call proved.
 func Of(ctx context.Context, a netip.Addr, proved func()) (ok bool) {
 	s, is := ctx.Value(strangerKey{}).(*stranger)
 	if !is {

@@ -13,16 +13,16 @@ type Share struct {
 
 	mu   sync.Mutex // guards the fields below
 	held int
-	by   map[netip.Prefix]int // never 0; there are at most as many as are held
+	by   map[netip.Prefix]int // no value is 0, so that it has at most held keys
 }
 
-// NewShare makes a share of so many for all callers together and for each address; 0 is no bound.
+// NewShare makes a Share with these bounds for all callers together and for each address; 0 is no bound.
 func NewShare(all, each int) *Share {
 	return &Share{all: all, each: each, by: make(map[netip.Prefix]int)}
 }
 
-// Enter counts one, unless there are too many. If ok, leave must be called once, when it is done. Callers whose address
-// is unknown count only for the total.
+// Enter counts a connection or request from a, unless there are too many. If ok, leave must be called once, at its end.
+// Callers whose address is unknown count only for the total.
 func (s *Share) Enter(a netip.Addr) (leave func(), ok bool) {
 	from := neighbourhood(a)
 	s.mu.Lock()

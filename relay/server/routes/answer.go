@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// unreadTime is how long an answer waits for the unread rest of the request's body: net/http first takes the rest of a
-// small one off the connection.
+// unreadTime is how long an answer waits for the unread rest of the request's body: net/http reads the rest of a small
+// body before it sends the answer.
 const unreadTime = time.Second
 
 // Answer writes body as JSON.
@@ -23,11 +23,11 @@ func Answer(w http.ResponseWriter, status int, body any) {
 		buf.Reset()
 		buf.WriteString(`{"error":"the answer has no JSON form"}`)
 	}
-	// On a connection without deadlines, the server has to end the request.
+	// An error means a connection without deadlines: there the server has to end the request.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(unreadTime))
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(buf.Len())) // so the caller knows the end of the answer before linger has ended
+	h.Set("Content-Length", strconv.Itoa(buf.Len())) // so that the caller sees the answer's end before linger has ended
 	h.Set("Cache-Control", "no-store")               // many answers are credentials
 	w.WriteHeader(status)
 	_, _ = w.Write(buf.Bytes()) // the peer may be gone; there is nobody else to tell

@@ -14,7 +14,7 @@ import (
 type Refusal struct {
 	Status int
 	Text   string
-	Wait   time.Duration // how long the caller should wait before it comes again; 0: the answer does not say
+	Wait   time.Duration // how long the caller should wait before it asks again; 0: the answer does not say
 }
 
 func (r *Refusal) Error() string { return r.Text }
@@ -30,7 +30,7 @@ func (r *Refusal) Answer(w http.ResponseWriter) {
 	Answer(w, r.Status, map[string]string{"error": r.Text})
 }
 
-// Refused returns a refusal that does not say when to come again.
+// Refused returns a refusal that does not say when to ask again.
 func Refused(status int, text string) *Refusal { return &Refusal{Status: status, Text: text} }
 
 // Unauthorized returns the refusal of a missing or wrong credential.
@@ -39,7 +39,7 @@ func Unauthorized() *Refusal { return Refused(http.StatusUnauthorized, "unauthor
 // NotFound returns the same refusal for a thing that does not exist and for one of which the caller may not know.
 func NotFound() *Refusal { return Refused(http.StatusNotFound, "not found") }
 
-// Busy returns a 429 for a caller who may come again after wait.
+// Busy returns a 429 for a caller who may ask again after wait.
 func Busy(wait time.Duration, text string) *Refusal {
 	return &Refusal{http.StatusTooManyRequests, text, wait}
 }
@@ -47,14 +47,14 @@ func Busy(wait time.Duration, text string) *Refusal {
 // Refuse answers with an error, in words a stranger may read.
 func Refuse(w http.ResponseWriter, status int, text string) { Refused(status, text).Answer(w) }
 
-// TooMany answers 429 to a caller who may come again after wait.
+// TooMany answers 429 to a caller who may ask again after wait.
 func TooMany(w http.ResponseWriter, wait time.Duration, text string) { Busy(wait, text).Answer(w) }
 
-// Body reads the body of a request, which has to arrive within that time. The request's route bounds its size. The error
-// is a *Refusal.
+// Body reads the body of a request, which has to arrive before the time within has passed. The request's route bounds
+// the body's size. The error is a *Refusal.
 func Body(w http.ResponseWriter, r *http.Request, within time.Duration) ([]byte, error) {
 	conn := http.NewResponseController(w)
-	// On a connection without deadlines, the server has to end the request.
+	// An error means a connection without deadlines: there the server has to end the request.
 	_ = conn.SetReadDeadline(time.Now().Add(within))
 	raw, err := io.ReadAll(r.Body)
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
@@ -64,6 +64,6 @@ func Body(w http.ResponseWriter, r *http.Request, within time.Duration) ([]byte,
 		_ = r.Body.Close() // otherwise the answer would wait up to unreadTime for the rest
 		return nil, Refused(http.StatusBadRequest, "the body did not arrive")
 	}
-	_ = conn.SetReadDeadline(time.Time{}) // otherwise it would end the rest of the request
+	_ = conn.SetReadDeadline(time.Time{}) // otherwise the deadline would end the rest of the request
 	return raw, nil
 }

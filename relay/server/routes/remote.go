@@ -14,7 +14,7 @@ import (
 type Proxies []netip.Prefix
 
 // From returns the caller's address: the socket's peer or, if that is a trusted proxy, the nearest forwarded address
-// that is not one. It is the zero Addr if the transport has none (a Unix socket).
+// that is no trusted proxy's. It is the zero Addr if the transport has no addresses (a Unix socket).
 func (p Proxies) From(r *http.Request) netip.Addr {
 	ap, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -35,12 +35,13 @@ func (p Proxies) From(r *http.Request) netip.Addr {
 	return addr
 }
 
-// handedKey is the context key of a request that another node passed on; the value says whether it came without TLS.
+// handedKey is the context key of a request that another node passed on; the value is a bool: whether it came from that
+// node without TLS.
 type handedKey struct{}
 
 // Handed returns r, which another node of ours passed on, as if its caller had come to this one: from is the caller's
-// IP:PORT, local the address that they called, secure whether they used TLS. Proxies are judged as everywhere, whatever
-// that node's peer is.
+// IP:PORT, local the address that they called, secure whether they used TLS. Whether a trusted proxy called is judged
+// by from, not by the address of that node.
 func Handed(r *http.Request, from string, local netip.AddrPort, secure bool) *http.Request {
 	ctx := context.WithValue(r.Context(), handedKey{}, Clear(r))
 	ctx = context.WithValue(ctx, http.LocalAddrContextKey, net.TCPAddrFromAddrPort(local))
@@ -75,6 +76,6 @@ func parseHop(hop string) (netip.Addr, bool) {
 
 // Trust reports whether a is the address of a trusted proxy.
 func (p Proxies) Trust(a netip.Addr) bool {
-	a = a.Unmap().WithZone("") // a network contains no address with one
+	a = a.Unmap().WithZone("") // a netip.Prefix contains no address with a zone
 	return slices.ContainsFunc(p, func(n netip.Prefix) bool { return n.Contains(a) })
 }

@@ -33,7 +33,7 @@ const (
 
 // Route is one path that is served.
 type Route struct {
-	Path    string // exact; one that ends in "/" has one more part
+	Path    string // exact; one that ends in "/" matches paths with exactly one more part
 	Methods []string
 	Policy  Policy
 	Serve   Handler
@@ -51,7 +51,7 @@ type Policy struct {
 	// then no longer limits requests.
 	KeepAlive bool
 	Body      int64         // the largest body, in bytes
-	Read      time.Duration // for the request to arrive; after it its context ends; 0 means ReadTime
+	Read      time.Duration // for the request to arrive; then the request's context ends; 0 means ReadTime
 	Answer    time.Duration // for the answer to be made and read; 0 means AnswerTime
 	// Share bounds the requests under way: long ones must not take the place of quick ones. nil: only the limit on
 	// connections applies.
@@ -74,8 +74,8 @@ func New(proxies Proxies, all ...Route) *Table {
 	return d
 }
 
-// Also makes find look up paths that are not in the table, for routes that come and go while it is served. It is called
-// before the first request.
+// Also sets find, which looks up the paths that are not in the table, for routes that come and go while the table is
+// served. Also must be called before the first request.
 func (d *Table) Also(find func(path string) (Route, bool)) *Table {
 	d.also = find
 	return d
@@ -105,7 +105,7 @@ func (d *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 	}
 	now, conn := time.Now(), http.NewResponseController(w)
-	_ = conn.SetReadDeadline(now.Add(cmp.Or(p.Read, ReadTime))) // a connection without deadlines is a test's
+	_ = conn.SetReadDeadline(now.Add(cmp.Or(p.Read, ReadTime))) // fails only for tests' connections, without deadlines
 	_ = conn.SetWriteDeadline(now.Add(cmp.Or(p.Answer, AnswerTime)))
 	switch {
 	case upgrades(r) && !p.Sockets: // before any other check (wire.md 2.1)

@@ -63,7 +63,7 @@ type Options struct {
 type Follower struct {
 	o      Options
 	leader atomic.Pointer[target] // nil: there is none
-	why    atomic.Value           // string: why nothing can be passed on; empty: it can
+	why    atomic.Value           // string: why nothing can be passed on; empty: requests can be passed on
 	unable unable
 
 	mu       sync.Mutex // guards stopping, and requests.Add against it
@@ -71,7 +71,7 @@ type Follower struct {
 	requests sync.WaitGroup
 }
 
-// Follow makes a follower. It finds nobody before Run.
+// Follow makes a follower. It looks for no leader before Run.
 func Follow(o Options) *Follower {
 	f := &Follower{o: o}
 	f.why.Store("this node has just started")
@@ -82,15 +82,15 @@ func Follow(o Options) *Follower {
 type target struct {
 	Leader
 	url    *url.URL
-	proved bool   // it answered with the key; only look uses this
-	run    string // what its /healthz says; set before it is published
+	proved bool   // its answer proved that it has the key; only look uses this
+	run    string // the run's id in its /healthz; not changed once the target is in Follower.leader
 	proxy  *httputil.ReverseProxy
 	admin  *httputil.ReverseProxy
 	ctx    context.Context // ends when it no longer leads
 	end    context.CancelFunc
 }
 
-// Run looks for the leader until ctx ends; then there is none any more, and all requests have ended.
+// Run looks for the leader until ctx ends. When it returns, nothing is passed on any more, and all requests have ended.
 func (f *Follower) Run(ctx context.Context) error {
 	var t *target
 	for {
@@ -128,7 +128,7 @@ func (f *Follower) look(ctx context.Context, t *target) *target {
 	defer cancel()
 	l, err := f.o.Find(ctx)
 	switch {
-	case err != nil && l.Run == "" && t != nil: // nobody says that it has stopped leading
+	case err != nil && l.Run == "" && t != nil: // the present leader stays: it may still lead
 	case err != nil || l.Run == "":
 		f.leave(t)
 		t = nil
@@ -157,11 +157,11 @@ func (f *Follower) look(ctx context.Context, t *target) *target {
 // unable measures how long nothing could be passed on.
 type unable struct {
 	sync.Mutex
-	since time.Time // zero: it can
-	said  bool
+	since time.Time // zero: requests can be passed on
+	said  bool      // the log has the reason
 }
 
-// say notes why no request can be passed on. The log gets it once.
+// say notes why no request can be passed on. After longSince the reason is logged, once.
 func (f *Follower) say(err error) {
 	f.why.Store(err.Error())
 	f.unable.Lock()
@@ -183,7 +183,7 @@ func (f *Follower) able() {
 	f.unable.since, f.unable.said = time.Time{}, false
 }
 
-// aim makes l a target, until its end is called.
+// aim returns a new target for l. Its requests end when its end is called.
 func (f *Follower) aim(ctx context.Context, l Leader) (*target, error) {
 	u, err := url.Parse(l.URL)
 	if err != nil {
@@ -201,6 +201,8 @@ func (t *target) private() bool {
 	return t.url.Scheme == "https" || t.url.Hostname() == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
+// proxy returns the reverse proxy that passes requests on to t, each with its signed claim and on a connection of its
+// own, which counts as the caller's at the leader. readBuffer is in bytes; 0 means the default of http.Transport.
 func (f *Follower) proxy(t *target, readBuffer int) *httputil.ReverseProxy {
 	var own *tls.Config
 	if f.o.TLS != nil {
@@ -239,7 +241,7 @@ func (f *Follower) proxy(t *target, readBuffer int) *httputil.ReverseProxy {
 			TLSClientConfig:       own,
 			TLSHandshakeTimeout:   dialTime,
 			TLSNextProto:          map[string]func(string, *tls.Conn) http.RoundTripper{}, // HTTP/1.1: sockets need it
-			MaxIdleConnsPerHost:   -1,                                                     // each connection belongs to one caller, and counts as theirs; "close" in the request would make the leader leave bodies unread
+			MaxIdleConnsPerHost:   -1,                                                     // no connection twice; "Connection: close" would do that, too, but the leader would leave bodies unread
 			DisableCompression:    true,
 			ExpectContinueTimeout: continueTime,
 			ReadBufferSize:        readBuffer,
@@ -249,7 +251,8 @@ func (f *Follower) proxy(t *target, readBuffer int) *httputil.ReverseProxy {
 	}
 }
 
-// sign adds the signed claim c to r, and points r at the shard's path on the leader's listener.
+// sign adds the signed claim c to r, and points r at the shard's path on the leader's listener. The signature covers
+// the path without Options.Prefix, which the leader cuts off before it verifies.
 func (f *Follower) sign(t *target, r *http.Request, c Claim) (said string) {
 	c.Node, c.At = f.o.Node, time.Now()
 	said = t.Key.sign(c, r.Method, r.URL.RequestURI(), cmp.Or(r.Host, r.URL.Host), r.Header, binding(f.o.Bound))
@@ -305,7 +308,7 @@ func (f *Follower) Led() bool { return f.leader.Load() != nil }
 func (f *Follower) Handler(d Door) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t := f.leader.Load()
-		w.Header().Set("Connection", "close") // connections are bounded, and so are requests
+		w.Header().Set("Connection", "close") // one request each, so that the bound on connections bounds requests, too
 		switch {
 		case r.Header.Get(claimHeader) != "":
 			unavailable(w, "this node does not lead")
@@ -346,7 +349,8 @@ func (f *Follower) Command(user string) http.Handler {
 	})
 }
 
-// hand lets t answer r.
+// hand passes r with the claim c on to t through p, and returns when t's answer was sent. If t refused a body before it
+// was sent, the rest of the body is read and dropped for a while, so that the caller gets the answer.
 func (f *Follower) hand(w http.ResponseWriter, r *http.Request, t *target, p *httputil.ReverseProxy, c Claim) {
 	if !f.enter() {
 		unavailable(w, "stopping")
@@ -361,12 +365,12 @@ func (f *Follower) hand(w http.ResponseWriter, r *http.Request, t *target, p *ht
 	out := r.WithContext(ctx)
 	out.Body = sent
 	p.ServeHTTP(answer{w, conn}, out)
-	if r.ContentLength != 0 && !sent.whole.Load() && ctx.Err() == nil { // refused before it was read
+	if r.ContentLength != 0 && !sent.whole.Load() && ctx.Err() == nil { // t answered before it had read the body
 		routes.Linger(w, r.Body)
 	}
 }
 
-// enter counts a request, unless nobody waits for it any more.
+// enter counts a request that Run waits for at its end. It reports false if Run has stopped.
 func (f *Follower) enter() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -26,7 +26,8 @@ type Receiver struct {
 	said time.Time  // when a wrong clock was logged last
 }
 
-// Front returns the handler of the listener: it serves the requests that other nodes pass on, and leaves others to own.
+// Front returns the handler of the listener: it serves the requests that other nodes pass on, and lets own serve all
+// other requests.
 func (d *Receiver) Front(own http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		said := r.Header.Get(claimHeader)
@@ -49,7 +50,7 @@ func (d *Receiver) Front(own http.Handler) http.Handler {
 	})
 }
 
-// refuse answers a request whose signature is missing or wrong.
+// refuse answers a request whose claim was not verified. It logs clocks that are too far apart once a minute.
 func (d *Receiver) refuse(w http.ResponseWriter, err error) {
 	apart, ok := errors.AsType[*clockError](err)
 	if !ok {
@@ -73,7 +74,7 @@ func (d *Receiver) refuse(w http.ResponseWriter, err error) {
 func (d *Receiver) pass(w http.ResponseWriter, r *http.Request, c Claim, own http.Handler) {
 	if c.Door == Admin {
 		limits.Verified(r.Context())
-		conn := http.NewResponseController(w) // a backup takes as long as it takes
+		conn := http.NewResponseController(w) // no time limit: a backup may take long
 		_, _ = conn.SetReadDeadline(time.Time{}), conn.SetWriteDeadline(time.Time{})
 		if d.Admin == nil {
 			http.NotFound(w, r)

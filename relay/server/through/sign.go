@@ -1,6 +1,6 @@
-// Package through hands requests from a node of a cluster that does not lead to the one that does. The follower proves with
-// a key of the cluster's vault that it is a node, and says who called it; the leader then judges the request as if that
-// caller had called the leader itself.
+// Package through hands requests from a node of a cluster that does not lead to the one that does. The follower proves
+// with a key of the cluster's vault that it is a node, and says who called it; the leader then judges the request as if
+// that caller had called the leader itself.
 //
 // Invariants:
 //
@@ -98,7 +98,7 @@ func (k Key) sign(c Claim, method, uri, host string, h http.Header, bound []stri
 	return claim + "." + encoding.EncodeToString(k(message(claim, method, uri, host, h, bound)))
 }
 
-// verify returns the claim in the header of r; errForeign or a *clockError.
+// verify returns the claim in the header of r, which must be there. The error is errForeign or a *clockError.
 func (k Key) verify(r *http.Request, bound []string, now time.Time) (c Claim, err error) {
 	said := r.Header.Values(claimHeader)
 	claim, mac, _ := strings.Cut(said[0], ".")
@@ -116,12 +116,13 @@ func (k Key) verify(r *http.Request, bound []string, now time.Time) (c Claim, er
 	return c, nil
 }
 
-// leads returns the proof, for the sender of the header said, that its reader has the key, too.
+// leads returns the value of leadsHeader for a request whose claimHeader is said: it proves to the sender that whoever
+// read the request has the key, too.
 func (k Key) leads(said string) string {
 	return encoding.EncodeToString(k([]byte("leads\n" + said)))
 }
 
-// binding returns the headers that a signature is bound to: those of proxies, and more.
+// binding returns the names of the headers that a signature covers: those of proxies, and more.
 func binding(more []string) []string {
 	return slices.Concat(forwarded, more)
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// stall is how long a caller may neither send nor read. The leader bounds the total time, but its end is not noticed
-// while a caller stands still.
+// stall is how long a caller may neither send nor read. The leader bounds the total time of a request, but while a
+// read from or a write to the caller blocks, this node does not notice that the leader has ended the request.
 const stall = time.Minute
 
 // body is a caller's request body.
@@ -54,10 +54,10 @@ func (a answer) Write(p []byte) (int, error) {
 	return a.ResponseWriter.Write(p)
 }
 
-// Hijack returns the caller's connection for a socket. It has no way to close one direction alone: when either end
-// goes, the other one is to know.
+// Hijack returns the caller's connection for a socket. The connection cannot close one direction alone: when one end
+// closes it, the reverse proxy then closes the other end, too.
 func (a answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	a.Header().Del("Connection") // it goes on, as a socket
+	a.Header().Del("Connection") // the connection goes on, as a socket
 	conn, rw, err := a.conn.Hijack()
 	if err != nil {
 		return nil, nil, err
@@ -70,6 +70,7 @@ func (a answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return s, bufio.NewReadWriter(bufio.NewReader(s), bufio.NewWriter(s)), nil
 }
 
+// socket is a hijacked connection. It reads first what had arrived before the hijack, and bounds each write by stall.
 type socket struct {
 	net.Conn
 	from io.Reader

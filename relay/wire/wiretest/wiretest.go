@@ -28,7 +28,7 @@ type End struct {
 	lines  [][]byte // read, and not yet decoded
 }
 
-// Dial opens a socket as a gateway does. It says no hello.
+// Dial opens a socket as a gateway does. It sends no hello.
 func Dial(ctx context.Context, url string, o *websocket.DialOptions) (*End, error) {
 	conn, _, err := websocket.Dial(ctx, url, o)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 
 // Log is a boltfile.CommitLog. The zero Log is empty. Its methods may be called from any goroutine.
 type Log struct {
-	// Fault, if set, is asked before an entry is stored, and its error returned: with stored the entry is in the log all the
-	// same. Set it before the file is opened.
+	// Fault, if set, is called before an entry is stored, and Append returns its error. If stored is true, the entry is
+	// stored even if there is an error. Set Fault before the file is opened.
 	Fault func(n uint64) (stored bool, err error)
 
 	mu      sync.Mutex

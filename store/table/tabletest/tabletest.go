@@ -64,7 +64,7 @@ func (db *DB) Commit(t testing.TB) {
 	db.Put(t, boltfile.MetaBucket, []byte("commit"), db.File.Committed())
 }
 
-// Put stores v as it is.
+// Put stores v under k in bucket b, in a commit of its own.
 func (db *DB) Put(t testing.TB, b string, k []byte, v any) {
 	t.Helper()
 	if err := db.Change(context.WithoutCancel(t.Context()), "put", func(w *table.Writer) error { return w.Put(b, k, v) }); err != nil {
