@@ -267,8 +267,8 @@ func drafts(p Bot) bool {
 	return ok && d.Drafts()
 }
 
-// Do carries out a on p. An action p has no ability for is refused as unsupported. So is a follow-up: the hub carries it
-// out, through the Responder that has the capability.
+// Do carries out a on p. An action p has no ability for is refused as unsupported. So is a follow-up: the hub carries
+// it out, through the Responder that has the capability.
 func Do(ctx context.Context, p Bot, a relay.Action) (relay.Result, error) {
 	if !slices.Contains(Ops(p), a.Op()) {
 		return relay.Result{}, relay.Unsupported(a.Op())
@@ -300,8 +300,8 @@ func Do(ctx context.Context, p Bot, a relay.Action) (relay.Result, error) {
 	return relay.Result{}, relay.Unsupported(a.Op())
 }
 
-// Shared reports whether a chat that was user's direct one with p has others in it by now. If the network cannot say, it
-// returns true and an error that makes a gateway try again.
+// Shared reports whether a chat that was user's direct one with p has others in it by now. If the network cannot say,
+// it returns true and an error that makes a gateway try again.
 func Shared(ctx context.Context, p Bot, chat relay.ChatID, user relay.UserID) (bool, error) {
 	s, ok := p.(Sharer)
 	if !ok {

@@ -10,8 +10,8 @@ import (
 
 // Hook is a bot whose network calls it over HTTP, for everything or, beside a connection of its own, for presses only.
 // Package relay/webhooks finds the bot by the path of a request and reads the body; the platform verifies the request.
-// An Inbox accepts one batch of a bot at a time. A bot without a connection therefore hands in the events of its requests
-// with an inbox.Feed; a bot that has a connection as well puts the events of both into one queue.
+// An Inbox accepts one batch of a bot at a time. A bot without a connection therefore hands in the events of its
+// requests with an inbox.Feed; a bot that has a connection as well puts the events of both into one queue.
 type Hook interface {
 	// HookRules returns the limits of a request. If they allow no method, the network does not call this bot. It is
 	// constant.

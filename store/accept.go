@@ -31,7 +31,7 @@ type Accept struct {
 type AcceptItem struct {
 	Delivery relay.Delivery
 	Frame    []byte   // of the delivery's event, as wire.Pack makes it; nil if the delivery has no recipients
-	Forward  *Forward // if Delivery is a relay.Forward; nil: it is none, or does not fit a frame
+	Forward  *Forward // the frame of the relay.Forward, if Delivery is one; nil: it is none, or is too large
 	// Whole: the entry stores the event itself in place of Frame: what its gateway gets of the event is known only at
 	// the push, or Frame cannot show it.
 	Whole bool
@@ -55,7 +55,7 @@ type Recipient struct {
 	Instance relay.InstanceID
 	// Conversation is stored with the delivery. Its Instance, Bot, Chat and LastAt are filled in.
 	Conversation Conversation
-	Oversize     bool // goes to the dead letters at once
+	Oversize     bool // does not fit a frame: the delivery becomes a dead letter at once
 	// Profile is the gateway's profile for the event. With a profile, the event is stored as a whole for this
 	// recipient.
 	Profile string
@@ -189,7 +189,8 @@ func (p *prepared) entryFor(to Recipient) []byte {
 	return p.profiled[to.Profile]
 }
 
-// accept is Accept's transaction. bad are the damaged records of seen marks that it found and replaced.
+// accept is Accept's transaction: for each item it checks the seen mark and the prompt, and then stores the mark and
+// everything that belongs to the item. bad are the damaged records of seen marks that it found and replaced.
 func (t *tx) accept(a Accept, items []prepared, now time.Time) (out AcceptOutcome, bad []dedupe.Bad, err error) {
 	out.Items = make([]ItemOutcome, len(items))
 	for _, q := range a.Quarantine {

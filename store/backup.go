@@ -20,7 +20,7 @@ type BackupInfo struct {
 // Everything is checked before it is copied: if something is damaged it returns ErrDamaged, which names the damage, and
 // has written nothing. After an error of ctx or of w, the content of w is worthless. The vault's key is not in it.
 //
-// On a 32-bit host a commit that makes the file outgrow its mapping, of 256 MiB at first, waits until Backup has ended.
+// On a 32-bit host, a commit that makes the file outgrow its mapping (256 MiB at first) waits until Backup has ended.
 func (db *DB) Backup(ctx context.Context, w io.Writer) (BackupInfo, error) {
 	var info BackupInfo
 	n, err := db.records.File.Copy(ctx, w, func(commit uint64, _ boltfile.Place) {

@@ -202,8 +202,8 @@ func (db *DB) Bindings(ctx context.Context, f BindingFilter) ([]Binding, error) 
 	})
 }
 
-// SetDMDefault makes i the one of the user's instances that gets their direct messages. ErrNotFound: they are not bound
-// to it. ErrCommandsOnly: they are bound for commands only.
+// SetDMDefault makes i, among the instances of the user, the one that gets the user's direct messages. ErrNotFound:
+// they are not bound to it. ErrCommandsOnly: they are bound for commands only.
 func (db *DB) SetDMDefault(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, u relay.UserID) error {
 	return db.change(ctx, row, "dm default", func(t *tx) error {
 		bs, err := table.List[Binding](t.Tx, BucketBindings, table.Prefix(p, string(u)))

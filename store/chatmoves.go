@@ -13,8 +13,8 @@ import (
 // BucketMoves is the bucket of chats that got a new id: platform|old chat -> Move.
 const BucketMoves = "moved"
 
-// Move says that a chat's id changed from From to To for good: the old id means the chat with the new one. Its key is
-// the platform and the old id. It is kept for as long as somebody may still use the old id.
+// Move says that a chat's id changed from From to To for good: whoever uses the old id means the chat that has the new
+// id. Its key is the platform and the old id. It is kept for as long as somebody may still use the old id.
 type Move struct {
 	Platform relay.PlatformID `json:"platform"`
 	From     relay.ChatID     `json:"from"`
@@ -53,7 +53,7 @@ func moveChat(w *table.Writer, m Move) error {
 	}
 	for _, k := range table.KeysUnder(w.Tx, BucketMoves, table.Prefix(m.Platform)) {
 		old, _, err := table.Load[Move](w.Tx, BucketMoves, k)
-		if err != nil || old.To != m.From { // a damaged record is an error when it is looked up
+		if err != nil || old.To != m.From { // a damaged record stays: CurrentChat returns an error for it
 			continue
 		}
 		old.To = m.To

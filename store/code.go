@@ -52,7 +52,7 @@ type Code struct {
 	// binding and the answer does not read as a wrong code.
 	RedeemedBy *Person `json:"redeemedBy,omitempty"`
 	Used       bool    `json:"used,omitempty"` // an enrollment token
-	// Web is the kind of a code that is stored among the enrollment tokens without being one. Codes sets it.
+	// Web is the kind of a code that is stored in the bucket of the enrollment tokens but is none. Codes sets it.
 	Web CodeKind `json:"web,omitempty"`
 }
 
@@ -79,10 +79,10 @@ func (k CodeKind) shared() CodeKind {
 // Codes are the codes of all kinds, by their HMACs. Its methods may be called from any goroutine.
 type Codes struct{ db *DB }
 
-// Put stores a code under its HMAC. ErrExists: there is such a code already; draw another one. The instance of a link
-// code must exist (ErrNotFound: it does not, or was revoked). An identity code must name a tenant, and replaces the
-// former identity codes of its instance. That instance need not be enrolled yet (ErrForeign: it belongs to another
-// tenant). If the CreatedAt of an identity code is zero, it becomes now.
+// Put stores a code under its HMAC. ErrExists: there is such a code already; the caller must draw another. The instance
+// of a link code must exist (ErrNotFound: it does not, or was revoked). An identity code must name a tenant, and
+// replaces the former identity codes of its instance. That instance need not be enrolled yet (ErrForeign: it belongs to
+// another tenant). If the CreatedAt of an identity code is zero, it becomes now.
 func (cs *Codes) Put(ctx context.Context, row *audit.Entry, mac []byte, c Code) error {
 	if c.Kind == IdentityCode && c.Tenant == "" {
 		return errors.New("identity code: no tenant is named")
@@ -190,7 +190,7 @@ func (cs *Codes) Redeem(ctx context.Context, row *audit.Entry, mac []byte, by Pe
 	return out, err
 }
 
-// CodeFilter picks codes of a kind: the one with an HMAC, or those of an instance.
+// CodeFilter picks codes of a kind: the code with the HMAC MAC or, if that is nil, the codes of Instance.
 type CodeFilter struct {
 	Kind     CodeKind
 	MAC      []byte

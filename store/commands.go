@@ -27,7 +27,7 @@ type Manifest struct {
 // Commands are the manifests that gateways declare. Its methods may be called from any goroutine.
 type Commands struct{ db *DB }
 
-// Set stores the manifest of i's gateway for a platform, if it differs from the one before. ErrNotFound: the instance
+// Set stores the manifest of i's gateway for a platform, if it differs from the stored one. ErrNotFound: the instance
 // does not exist, or was revoked.
 func (cs *Commands) Set(ctx context.Context, i relay.InstanceID, p relay.PlatformID, commands []json.RawMessage) error {
 	return cs.db.change(ctx, nil, fmt.Sprintf("commands of %s", i), func(t *tx) error {
@@ -38,8 +38,8 @@ func (cs *Commands) Set(ctx context.Context, i relay.InstanceID, p relay.Platfor
 	})
 }
 
-// List lists the manifests for a platform or, with an empty one, for all. Those of the instance enrolled first come
-// first.
+// List lists the manifests for a platform or, if p is empty, for all platforms. The manifests of the instance that was
+// enrolled first come first.
 func (cs *Commands) List(ctx context.Context, p relay.PlatformID) ([]Manifest, error) {
 	out, err := table.Get(ctx, cs.db.records, "manifests", func(t *bolt.Tx) (out []Manifest, err error) {
 		instances, err := table.List[Instance](t, BucketInstances, nil)

@@ -26,7 +26,7 @@ type Conversation struct {
 	By relay.UserID `json:"by,omitempty"`
 	// ByGrant: the instance held the grant covering the chat.
 	ByGrant bool `json:"byGrant,omitempty"`
-	// Made: the chat is a thread that the instance opened, or stands for a topic of its Parent: "parent/topic".
+	// Made: the chat is a thread that the instance opened, or it is a topic of its Parent, and Chat is "parent/topic".
 	Made bool `json:"made,omitempty"`
 	// Profile is the gateway's profile that acted on the chat last, if the gateway named it; the chat's next events go
 	// to it.
@@ -62,8 +62,8 @@ func (c Conversation) Index() (string, []byte, [][]byte) {
 	return bucketConversations, conversationKey(c), also
 }
 
-// ConversationFilter picks conversations: the one of an instance about a chat, all of an instance, all about a
-// chat, or with neither all.
+// ConversationFilter picks conversations: with both fields the conversation of the instance about the chat, with one
+// field all of the instance or all about the chat, with none all.
 type ConversationFilter struct {
 	Instance relay.InstanceID
 	Chat     relay.Chat

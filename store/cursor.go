@@ -23,8 +23,8 @@ func botKey(b relay.Bot) []byte { return table.Key(b.Platform, string(b.ID)) }
 // until Close. A crash loses waiting cursors: then the platform repeats events that were dropped, or that have their
 // seen marks.
 //
-// A cursor on disk is never past an event that is not on disk: it waits only if nothing of its batch, or of an earlier
-// one, is still to be stored. Otherwise it is stored in the transaction that stores those events.
+// A cursor on disk is never past an event that is not on disk: a cursor waits only if nothing of its batch, or of an
+// earlier batch, is still to be stored. Otherwise it is stored in the transaction that stores the events of its batch.
 
 // cursorTime is how long a cursor waits for a commit that takes it along.
 const cursorTime = time.Minute

@@ -58,7 +58,7 @@ func (ls *Lanes) Limits() Limits { return ls.db.limits }
 
 // Next returns the oldest entry of i after the given sequence number (0: the oldest of all); ok is false if there is
 // none. It returns a copy; no transaction outlives the call. It moves a damaged entry to the quarantine, and returns
-// the one after it.
+// the next sound entry.
 func (ls *Lanes) Next(ctx context.Context, i relay.InstanceID, after uint64) (Entry, bool, error) {
 	for {
 		if _, _, there := ls.db.order.next(i, after); !there { // the usual case: the file need not be read
@@ -91,7 +91,8 @@ func (ls *Lanes) Waits(ctx context.Context, i relay.InstanceID, b relay.BufferID
 			return false, nil
 		}
 		_, k, _ := ls.db.order.see(t, i, b.Seq-1)
-		return k != nil && table.Number(k) == b.Seq, nil // by the number alone: no number is given twice, and a restore changes only the epochs
+		// By the number alone: a database gives no number twice, and a restore changes only the epochs.
+		return k != nil && table.Number(k) == b.Seq, nil
 	})
 }
 
@@ -221,7 +222,7 @@ type EntryFilter struct {
 	Limit int  // how many entries are picked at most; 0: all
 }
 
-// Entries lists the entries that f picks. Damaged ones are left out; Next sets those of the lane aside.
+// Entries lists the entries that f picks. Damaged entries are left out; Next moves those of the lane to the quarantine.
 func (ls *Lanes) Entries(ctx context.Context, i relay.InstanceID, f EntryFilter) ([]Entry, error) {
 	return table.Get(ctx, ls.db.records, fmt.Sprintf("entries of %s", i), func(t *bolt.Tx) (out []Entry, err error) {
 		if !f.Dead {

@@ -17,7 +17,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// This file is for store/restore, which makes one database from others while nobody has them open.
+// This file is for store/restore, which makes one database from others while no server has them open.
 
 // Upgrade brings b to this version, and checks that all buckets are there.
 func Upgrade(b *bolt.DB) error { return migrate(b, migrations()) }

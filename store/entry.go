@@ -115,7 +115,7 @@ func readEntry(epoch uint64, k, value []byte, run uint64) (Entry, error) {
 	return h.entry(relay.BufferID{Epoch: epoch, Seq: table.Number(k)}, len(value), frame, run), nil
 }
 
-// readDead returns the dead letter under k, as it is handed out.
+// readDead returns the dead letter under k, as it is handed out in the run of the program that has the number run.
 func readDead(k, value []byte, run uint64) (Entry, error) {
 	d, h, frame, err := decodeDead(k, value)
 	id, ok := deadID(k)

@@ -124,7 +124,7 @@ func (db *DB) UpdateInstance(ctx context.Context, row *audit.Entry, id relay.Ins
 // live returns the lane of an instance that is enrolled and not revoked; otherwise ErrNotFound. No other instance is
 // given anything.
 func (t *tx) live(i relay.InstanceID) (*lane, error) {
-	if _, err := t.recents.instance(t.Tx, i); errors.Is(err, ErrNotFound) { // an instance with a damaged record is enrolled
+	if _, err := t.recents.instance(t.Tx, i); errors.Is(err, ErrNotFound) { // a damaged record counts as enrolled
 		return nil, err
 	}
 	l, err := t.lane(i)

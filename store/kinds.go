@@ -159,7 +159,7 @@ func (t *tx) room(but string) int {
 		}
 		inline := nodeHeader
 		for key, value := range table.Under(t.Tx, k.bucket, nil) {
-			if inline += nodeHeader + len(key) + len(value); inline > boltfile.PageSize/4 { // bbolt keeps the bucket in a page of its own
+			if inline += nodeHeader + len(key) + len(value); inline > boltfile.PageSize/4 { // then it has its own page
 				inline = 0
 				break
 			}

@@ -265,7 +265,8 @@ func (l *lane) drop(b relay.BufferID) (bool, error) {
 	return false, nil
 }
 
-// take is drop for an entry that a gateway has acknowledged: it also updates the receipt, if there is one.
+// take is drop for an entry that a gateway has acknowledged: it also updates the receipt of the entry, if there is a
+// receipt.
 func (l *lane) take(b relay.BufferID) (bool, error) {
 	if k, v := l.find(b); v != nil {
 		return true, errors.Join(l.receipt(k, v, decodeEntry), l.remove(k, v))

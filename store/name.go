@@ -56,7 +56,7 @@ func TrimName(s string) string {
 	return s
 }
 
-// told returns n with the names in by, which the network reported last. If by has no name, n stays as it was.
+// told returns n with the names in by, which the network reported last. If by has no Told, n stays as it was.
 func (n Names) told(by Names) Names {
 	if by.Told == "" {
 		return n
@@ -103,7 +103,7 @@ func rename(w *table.Writer, pre []byte, to func(Names) Names) error {
 	return err
 }
 
-// Name gives a person the operator's own name; an empty one takes it back. ErrNotFound: they are not linked.
+// Name gives a person the operator's own name; an empty name removes it. ErrNotFound: they are not linked.
 func (p *People) Name(ctx context.Context, row *audit.Entry, who Person, given string) error {
 	return p.db.change(ctx, row, "name a person", func(t *tx) error {
 		pre := table.Prefix(who.Platform, string(who.User))
@@ -117,7 +117,7 @@ func (p *People) Name(ctx context.Context, row *audit.Entry, who Person, given s
 	})
 }
 
-// Shown returns the instance's name as people read it: the one it was given, or its id.
+// Shown returns the instance's name for people: the label it was given, or else its id.
 func (i Instance) Shown() string { return cmp.Or(i.Label, string(i.ID)) }
 
 // Labels are the names that instances were given. Its methods may be called from any goroutine.

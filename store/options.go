@@ -59,8 +59,8 @@ const (
 	maxQuarantined = 1000 // payloads kept in quarantine
 	day            = 24 * time.Hour
 	keepDead       = 14 * day
-	keepSilent     = 30 * day // a conversation without an event
-	keepCode       = day      // past its expiry, so that a late try reads "expired"
+	keepSilent     = 30 * day  // a conversation without an event
+	keepCode       = day       // past its expiry, so that a late try reads "expired"
 	refreshAfter   = time.Hour // the age at which a conversation's time is written again
 )
 

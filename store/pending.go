@@ -148,7 +148,8 @@ type Verdict struct {
 
 // Decide stores the verdicts about pending events of one chat in one transaction: each event stops being pending, and
 // becomes an entry if it is delivered. It returns one outcome per verdict. Duplicate says that the event was no longer
-// pending and nothing was stored; Late says that it came too late for its prompt. ErrFull as with Accept.
+// pending, and nothing was stored; Late says that the event answers a prompt that is no longer open, and was not
+// delivered. ErrFull as with Accept.
 func (ps *Pendings) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (AcceptOutcome, error) {
 	db := ps.db
 	now := db.now()

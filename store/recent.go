@@ -23,7 +23,7 @@ type recent[K comparable, V any] struct {
 // get returns the result of read for k in t, or the result from an earlier transaction that saw the same data.
 func (r *recent[K, V]) get(t *bolt.Tx, k K, read func() (V, error)) (V, error) {
 	asOf := t.ID()
-	if t.Writable() { // it has the number of its own commit: until it changes the kind (forget), it reads what the commit before left
+	if t.Writable() { // it has the number of its own commit, which no reader can see yet
 		asOf--
 	}
 	r.mu.Lock()

@@ -105,9 +105,9 @@ func (db *DB) DropAnswers(ctx context.Context, row *audit.Entry, i relay.Instanc
 	return n, err
 }
 
-// strip takes everything from i that it was given or has declared, and every code and token that could enroll it or act
-// for it, and empties and closes its lane. If there is nothing to take, strip changes nothing. The instance's record
-// and its dead letters stay, for the operator to see.
+// strip deletes everything that i was given or has declared, and every code and token that could enroll i or act for
+// it. It moves the entries of its lane to the dead letters, and closes the lane. If nothing is left to delete, it
+// changes nothing. The instance's record and its dead letters stay, for the operator to see.
 func (t *tx) strip(i relay.InstanceID, now time.Time) error {
 	w := t.Writer
 	_, failed := t.dropAnswers(func(r outbox.Record) bool { return r.Instance == i }, history.Revoked, now)

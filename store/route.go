@@ -50,11 +50,11 @@ func checkRoutes(keys []string) error {
 	return nil
 }
 
-// Set makes keys the routes that i declares on a platform, in place of its former ones, and returns those it got, in
-// the order of keys and each once. It leaves out a key if another tenant has a route with it, or holds a grant whose
-// scope or chat it names. Instances of one tenant may declare the same key: each has a route of its own, so that the
-// key stays reserved until the last of them gives it up. There may be at most 100 keys of 1 to 256 bytes; otherwise it
-// returns an error, and changes nothing. ErrNotFound: the instance does not exist, or was revoked.
+// Set makes keys the routes that i declares on a platform, in place of its former ones, and returns the keys that it
+// accepted, in the order of keys and each once. It leaves out a key if another tenant has a route with it, or holds a
+// grant whose scope or chat it names. Instances of one tenant may declare the same key: each has a route of its own, so
+// that the key stays reserved until the last of them gives it up. There may be at most 100 keys of 1 to 256 bytes;
+// otherwise it returns an error, and changes nothing. ErrNotFound: the instance does not exist, or was revoked.
 func (rs *Routes) Set(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, keys []string) (accepted []string, err error) {
 	if err := checkRoutes(keys); err != nil {
 		return nil, fmt.Errorf("routes: %w", err)

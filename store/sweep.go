@@ -112,7 +112,7 @@ func dropDue[T any](s *sweep, b string, n *int, past func(T) bool) error {
 }
 
 // entries moves the entries that are too old to the dead letters. The entries are in the order in which they were
-// accepted, so it stops at the first one that is young enough.
+// accepted, so the loop stops at the first entry that is young enough.
 func (s *sweep) entries(l *lane) error {
 	for {
 		k, v := l.oldest()

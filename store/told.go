@@ -10,8 +10,8 @@ import (
 
 const bucketTold = "told" // "findings" -> Told
 
-// Told is what the operator was told about findings, so that a restart tells them nothing twice, and tells them what
-// has ended.
+// Told is what the operator was told about findings, so that after a restart they are told nothing twice, and are told
+// which findings have ended.
 type Told struct {
 	Standing []ToldFinding `json:"standing"`       // told to the operator as open, and not yet as over
 	Sent     []time.Time   `json:"sent,omitempty"` // when messages were sent, the newest last

@@ -86,8 +86,8 @@ func (t *tx) clock() time.Time {
 }
 
 // Settle stores the lanes that were touched and, if the transaction changes anything else or the cursors are due, the
-// waiting cursors and the notes that ride along. Without spare, which says that the disk has room, cursors and notes go
-// on waiting.
+// waiting cursors and the notes that ride along. spare says that the disk has room for these two; without it they go on
+// waiting.
 func (t *tx) Settle(spare bool) (err error) {
 	t.took = spare && (t.Changes > 0 || t.db.cursors.due)
 	if t.took {

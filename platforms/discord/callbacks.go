@@ -78,15 +78,15 @@ const (
 // callbacks knows the call-backs under way: until an interaction's call-back ends, Discord answers 404 to uses of its
 // token. Methods may be called from any goroutine.
 type callbacks struct {
-	mu sync.Mutex // guards the field below
+	mu sync.Mutex      // guards the field below
 	by map[string]*ack // by the interaction's id
 }
 
 // ack is one call-back.
 type ack struct {
 	over    chan struct{} // closed at the end of the call-back; then the fields below are final
-	at      time.Time // when the call-back ended
-	refused bool // Discord refused the call-back, so its token stays useless
+	at      time.Time     // when the call-back ended
+	refused bool          // Discord refused the call-back, so its token stays useless
 }
 
 // fresh reports whether Discord may not know the interaction's web hook yet.

@@ -37,8 +37,8 @@ const (
 
 // catchup is when and what to fetch of the messages that were missed while there was no session to resume.
 type catchup struct {
-	due    time.Time // when to try next; zero: no messages are missing
-	tries  int // since plan
+	due    time.Time                 // when to try next; zero: no messages are missing
+	tries  int                       // since plan
 	direct map[relay.ChatID]struct{} // direct-message channels in which somebody wrote
 	// recent are the newest of the fetched messages, which the new session brings, too. feed skips these: the hub would
 	// recognise them, but each would cost a write.
@@ -107,13 +107,14 @@ func (f *feeder) catchUp(ctx context.Context) {
 type stream struct {
 	chat  relay.ChatID
 	scope relay.ScopeID
-	after guilds.ID // the next page begins behind this message
+	after guilds.ID       // the next page begins behind this message
 	page  []missedMessage // oldest first
 	ended bool            // nothing is left to fetch
 
 	fetched, count int // how many messages so far: all, and those that the inbox does not know
 }
 
+// missedMessage is a fetched message, as Discord sent it.
 type missedMessage struct {
 	id  guilds.ID
 	raw json.RawMessage

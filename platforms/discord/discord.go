@@ -10,7 +10,7 @@
 //  1. The stored sequence moves past a dispatch only after Inbox.Accept has returned nil for its event. Session,
 //     sequence and resume URL are one blob, stored together with the events that they cover.
 //  2. An interaction is answered before its event waits for the disk; its token is not used before that
-//     answer is over. That goes for those of the socket and those of HTTP requests, which share the feeder.
+//     answer is over. This holds for interactions from the socket and from HTTP requests, which share the feeder.
 //  3. An interaction that comes over HTTP never changes the state of the session. Until it is stored only this process
 //     has it: an orderly stop stores it or removes its placeholder; after a kill it is lost, and the person sees "is
 //     thinking" until Discord gives up.

@@ -9,7 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// keyInteractions is the setting that says how interactions go to gateways.
+// keyInteractions is the setting that says in which form gateways get interactions.
 const keyInteractions = "interactions"
 
 const (
@@ -24,7 +24,7 @@ func interactionsKey() platforms.Key {
 	}
 }
 
-// forward returns the interaction's event in the form in which it goes to gateways: as a request of Discord's.
+// forward returns the interaction's event as gateways get it with interactionsPassthrough: as a request of Discord's.
 func (n normaliser) forward(i *interaction, ev *relay.Event, c *platforms.Capability) relay.Forward {
 	return relay.Forward{
 		Event: *ev, Method: "POST", Path: platforms.HookPath(n.bot),

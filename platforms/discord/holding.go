@@ -32,9 +32,9 @@ type held struct {
 	over  bool      // the feeder is done with it
 }
 
-// holding holds the events from HTTP that are not stored yet. The feeder gets them through its queue, like those of the
-// socket; holding gives up the ones that cannot be stored in time. Methods may be called from any goroutine, and do not
-// wait.
+// holding keeps the events from HTTP that are not stored yet. The feeder gets them through its queue, like the events
+// of the socket; holding gives up the events that cannot be stored in time. Methods may be called from any goroutine,
+// and do not wait.
 type holding struct {
 	changed chan struct{} // capacity 1: one wake-up stands for any number of changes
 

@@ -101,7 +101,8 @@ func (i *interaction) wanted() bool {
 	return false
 }
 
-// placeholder reports whether the acknowledgement is a message that says the bot is thinking. For a press it is not.
+// placeholder reports whether the acknowledgement is a message that says the bot is thinking. For a press the
+// acknowledgement is no message.
 func (i *interaction) placeholder() bool { return i.Kind != discordgo.InteractionMessageComponent }
 
 // fromInteraction returns the event in a wanted interaction at the spot, and the capability to answer it. The event's id

@@ -24,8 +24,8 @@ import (
 const errCodeTooLarge = 40005
 
 // SendMedia implements platforms.MediaSender. Discord shows a file according to its extension, so everything except a
-// voice message is an attachment. A caption of one part stands with the file; a longer one follows. In a forum the file
-// makes a post.
+// voice message is an attachment. A caption of one part is sent with the file; a longer one follows as messages. In a
+// forum the file makes a post.
 func (p *Bot) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
 	x, err := p.parcel(a)
 	if err != nil {
@@ -84,6 +84,8 @@ type parcel struct {
 	posted  bool        // the file was sent
 }
 
+// parcel makes the parcel for a: a voice message if that was asked for and the file can be one. A caption that shows
+// nothing is left out.
 func (w *writer) parcel(a relay.SendMedia) (*parcel, error) {
 	if a.File.Content == nil {
 		return nil, errInvalidForm
@@ -125,6 +127,8 @@ func (x *parcel) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	return x.caption.Send(ctx, t)
 }
 
+// sendFile sends the file. When Discord refuses it, sendFile gives up what may be the reason (the reply, the voice
+// message, the placeholder) and tries again.
 func (x *parcel) sendFile(ctx context.Context, t *sender.Turn) (relay.MessageID, error) {
 	for {
 		var m posted
@@ -192,7 +196,7 @@ type sentFile struct {
 	Waveform []byte  `json:"waveform,omitempty"`
 }
 
-// message returns the file's message, with the caption if that fits and may stand there.
+// message returns the file's message, with the caption if that is one part and the file is no voice message.
 func (x *parcel) message() fileMessage {
 	file := sentFile{Filename: x.file.Name}
 	m := fileMessage{message: x.w.message("")}

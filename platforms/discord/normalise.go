@@ -17,7 +17,7 @@ var (
 	errWithoutAuthor  = errors.New("something without a user's id")
 )
 
-// normaliser turns what Discord says into events. Its methods are pure functions of its fields and
+// normaliser turns Discord's messages and interactions into events. Its methods are pure functions of its fields and
 // their arguments.
 type normaliser struct {
 	bot relay.Bot
@@ -184,7 +184,7 @@ func (p *Bot) MessageEvent(chat relay.ChatID, message relay.MessageID) relay.Eve
 // noText is the text of a message without text, as in the gateway's own adapter.
 const noText = "(The user sent a message with no text content)"
 
-// text returns the text of m: its own words, else those of the messages forwarded with it.
+// text returns the text of m: its own, or else the texts of the messages forwarded with it.
 func (m *messageData) text() string {
 	if strings.TrimSpace(m.Content) != "" {
 		return m.Content

@@ -26,12 +26,12 @@ type messageData struct {
 	Attachments  []attachmentData        `json:"attachments"`
 	Stickers     []discordgo.StickerItem `json:"sticker_items"`
 	Poll         *discordgo.Poll         `json:"poll"`
-	Reference    *struct { // to the message replied to, or forwarded
+	Reference    *struct {               // to the message replied to, or forwarded
 		Type      discordgo.MessageReferenceType `json:"type"`
 		MessageID guilds.ID                      `json:"message_id"`
 	} `json:"message_reference"`
 	Referenced *messageData `json:"referenced_message"`
-	Snapshots  []struct { // the messages forwarded with it
+	Snapshots  []struct {   // the messages forwarded with it
 		Message messageData `json:"message"`
 	} `json:"message_snapshots"`
 	Components []componentData `json:"components"`

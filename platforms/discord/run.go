@@ -90,6 +90,7 @@ func (p *Bot) recall(ctx context.Context, in platforms.Inbox) {
 
 func (r *runner) Relax(ctx context.Context) bool { return r.queue.relax(ctx) }
 
+// Begin implements gateway.Handler: it puts the beginning of the session into the queue.
 func (r *runner) Begin(p gateway.Packet, s gateway.Session, d gateway.Ready) error {
 	i := item{seq: s.Seq, begun: &s}
 	i.roster, _ = r.Apply(p.Kind, p.Data)
@@ -97,6 +98,8 @@ func (r *runner) Begin(p gateway.Packet, s gateway.Session, d gateway.Ready) err
 	return r.enqueue(i)
 }
 
+// Dispatch implements gateway.Handler: it puts an item for the dispatch into the queue, and starts the call-back of an
+// interaction.
 func (r *runner) Dispatch(ctx context.Context, p gateway.Packet) error {
 	i := item{seq: p.Seq}
 	switch p.Kind {

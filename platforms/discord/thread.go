@@ -28,7 +28,7 @@ const (
 	clockSkew = time.Minute
 )
 
-// newThread is a thread as it is asked for.
+// newThread is the body of a request that makes or renames a thread.
 type newThread struct {
 	Name    string                `json:"name"`
 	Type    discordgo.ChannelType `json:"type,omitempty"`    // of a thread without a message
@@ -183,7 +183,7 @@ func (th *threads) RenameThread(ctx context.Context, a relay.ThreadRename) (rela
 	switch {
 	case err == nil:
 	case thread != a.Chat && answered(err, http.StatusForbidden, http.StatusNotFound):
-		return relay.Result{}, relay.Declined(Name) // the answer must not tell whether the thread exists
+		return relay.Result{}, relay.Declined(Name) // the answer must not show whether the thread exists
 	default:
 		return relay.Result{}, explained(err)
 	}

@@ -56,8 +56,8 @@ func (n Asked) Unanswered(f *Fault) finding.Finding {
 		"wait: the server tries again by itself; if it lasts, check the network's status page")
 }
 
-// words returns for people why there was no result. Of a chain of errors, "a: b: c", it returns the innermost one, which
-// says what happened.
+// words returns for people why there was no result. Of a chain of errors, "a: b: c", it returns the innermost one,
+// which says what happened.
 func (f *Fault) words() string {
 	switch {
 	case f.Status != 0:

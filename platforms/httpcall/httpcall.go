@@ -33,8 +33,8 @@ import (
 // Timeout bounds one call that is no long poll. A gateway waits 30 s for an action's result, and no longer.
 const Timeout = 30 * time.Second
 
-// Client makes the calls of one bot. Each Client has connections of its own, so that the hanging calls of one bot do not
-// delay those of another.
+// Client makes the calls of one bot. Each Client has connections of its own, so that the hanging calls of one bot do
+// not delay those of another.
 type Client struct {
 	// Set once, by New.
 	HTTP      *http.Client
@@ -139,8 +139,8 @@ func (c *Client) Scrub(text string, secrets ...string) string {
 	return text
 }
 
-// Decode is json.Unmarshal for data from a network. Its error does not quote the data, except an error that wraps one of
-// sayable, which is returned unchanged.
+// Decode is json.Unmarshal for data from a network. Its error does not quote the data, except an error that wraps one
+// of sayable, which is returned unchanged.
 func Decode(raw []byte, out any, sayable ...error) error {
 	err := json.Unmarshal(raw, out)
 	if err == nil || slices.ContainsFunc(sayable, func(s error) bool { return errors.Is(err, s) }) {

@@ -52,8 +52,8 @@ func with(ctx context.Context, h Harness, in *inbox, body func(b *bench)) error 
 }
 
 // run runs the open bot p against in, calls body, stops the bot, and returns what failed. The bot's Run gets a context
-// of its own, which ends after body (or before it, if ctx has ended already). With the check's context, a Run that hangs
-// would return just when the check's time is over.
+// of its own, which ends after body (or before it, if ctx has ended already). With the check's context, a Run that
+// hangs would return just when the check's time is over.
 func run(ctx context.Context, h Harness, p platforms.Bot, in *inbox, body func(b *bench)) (err error) {
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	in.bot, in.life = p.ID(), life

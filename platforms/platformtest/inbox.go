@@ -90,8 +90,8 @@ func (b *bench) event(text string) relay.Event {
 	return b.eventThat(0, func(ev relay.Event) bool { return ev.Text == text }, fmt.Sprintf("an event that says %q", text))
 }
 
-// eventThat skips as many accepted events as before says, waits for one for which is returns true, and returns the first
-// such event. what names the event in the error.
+// eventThat skips as many accepted events as before says, waits for one for which is returns true, and returns the
+// first such event. what names the event in the error.
 func (b *bench) eventThat(before int, is func(relay.Event) bool, what string) (found relay.Event) {
 	b.until(func() bool {
 		got := b.in.events()[before:]

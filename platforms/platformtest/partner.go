@@ -29,9 +29,9 @@ func Partner(t *testing.T, name string) string {
 }
 
 // AskPartner runs script in Node: the body of an async JavaScript function with the parameters partner, which is the
-// package, and input. The function's result goes into output. Both input and output pass as JSON. name is a package that
-// can be required, or a module of a package that can only be imported: "file-type/index.js". The test is skipped if the
-// packages are not installed.
+// package, and input. The function's result goes into output. Both input and output pass as JSON. name is a package
+// that can be required, or a module of a package that can only be imported: "file-type/index.js". The test is skipped
+// if the packages are not installed.
 func AskPartner(t *testing.T, name, script string, input, output any) {
 	t.Helper()
 	const frame = `const path = process.argv[1];

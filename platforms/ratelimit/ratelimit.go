@@ -189,9 +189,9 @@ func (l *Limiter) Due(id relay.ChatID, what string, every time.Duration) bool {
 	return true
 }
 
-// wait blocks until w may enter, and lets w enter, or until it is certain that w cannot enter in time. w joins the chat's
-// queue, if it has not the turn already. Then wait computes again and again when w could enter: after each change of the
-// chat or of the bot's state, and when the computed time has come.
+// wait blocks until w may enter, and lets w enter, or until it is certain that w cannot enter in time. w joins the
+// chat's queue, if it has not the turn already. Then wait computes again and again when w could enter: after each
+// change of the chat or of the bot's state, and when the computed time has come.
 func (l *Limiter) wait(ctx context.Context, id relay.ChatID, w *waiter, patience time.Duration) (*chat, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, platforms.NotSent(0, err)
@@ -266,8 +266,8 @@ func (l *Limiter) turnLocked(c *chat, w *waiter, now time.Time) (at time.Time, f
 	return l.opensLocked(c, w, ahead, now), first
 }
 
-// opensLocked returns when w could enter, after as many other messages as ahead says: when no penalty forbids it, and the
-// rates allow it. Beyond its share, w may enter while half of the bot's burst is left. l.mu must be held.
+// opensLocked returns when w could enter, after as many other messages as ahead says: when no penalty forbids it, and
+// the rates allow it. Beyond its share, w may enter while half of the bot's burst is left. l.mu must be held.
 func (l *Limiter) opensLocked(c *chat, w *waiter, ahead int, now time.Time) time.Time {
 	at := Later(Later(now, c.closed[w.cost]), l.botOpensLocked(w.cost))
 	free := Later(l.bot.Opens(0, now), l.shareLocked(c, w.by).Opens(0, now))
@@ -294,8 +294,8 @@ func (l *Limiter) shareLocked(c *chat, by relay.InstanceID) *Meter {
 	return m
 }
 
-// takeLocked lets w enter, and charges it to the rates. An action beyond its share is not charged to the share. l.mu must
-// be held.
+// takeLocked lets w enter, and charges it to the rates. An action beyond its share is not charged to the share. l.mu
+// must be held.
 func (l *Limiter) takeLocked(c *chat, w *waiter, now time.Time) {
 	if !w.inside {
 		c.holder = w

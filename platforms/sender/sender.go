@@ -77,7 +77,8 @@ func (s *Turns) WaitOpen(ctx context.Context, chat relay.ChatID) error {
 	return s.Limiter.WaitOpen(ctx, chat, patience(ctx))
 }
 
-// Enter waits for the chat's turn and returns it; the caller must call its Leave. Errors are *relay.ActionError, not sent.
+// Enter waits for the chat's turn and returns it; the caller must call its Leave. Errors are *relay.ActionError, not
+// sent.
 func (s *Turns) Enter(ctx context.Context, chat relay.ChatID, cost ratelimit.Cost) (*Turn, error) {
 	if err := s.check(chat); err != nil {
 		return nil, err
@@ -158,8 +159,8 @@ type Call struct {
 }
 
 // Do makes one call. If the call certainly was not carried out, or may be carried out twice, Do tries again as long as
-// ctx's deadline allows. If the outcome of some try is unknown, Do returns that try's error, unless a later try succeeds
-// or c.Undoes applies.
+// ctx's deadline allows. If the outcome of some try is unknown, Do returns that try's error, unless a later try
+// succeeds or c.Undoes applies.
 func (t *Turn) Do(ctx context.Context, c Call) error {
 	again := backoff.Backoff{First: 500 * time.Millisecond, Max: 4 * time.Second}
 	var last, unclear error // of earlier tries: the last error, and one with an unknown outcome

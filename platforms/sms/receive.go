@@ -18,7 +18,7 @@ import (
 const (
 	maxBody = 64 << 10
 	sidLen  = 34 // of every SID
-	// wait is how long we let Twilio wait while a message is stored; it gives up after 15 s.
+	// wait is how long we let Twilio wait while a message is stored; Twilio gives up after 15 s.
 	wait = 10 * time.Second
 	// noReply is TwiML that answers nothing.
 	noReply = `<?xml version="1.0" encoding="UTF-8"?><Response></Response>`
@@ -34,7 +34,8 @@ func (p *Bot) HookRules() platforms.HookRules {
 	}
 }
 
-// Receive implements platforms.Hook. Twilio signs no time: a repetition ends at the seen mark of its MessageSid.
+// Receive implements platforms.Hook. Twilio's signature covers no time: a repeated request is recognised by its
+// MessageSid.
 func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.HookAnswer {
 	taken := inbox.OK(xmlType, noReply)
 	form, ok := verified(p.token.Reveal(), r.Header.Get(headerSign), p.origins, r.Target, r.Body)
@@ -49,7 +50,7 @@ func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.Ho
 	}
 	var b platforms.Batch
 	switch ev, ok := p.event(form, time.Now()); {
-	case !ok: // Twilio need not repeat it: it would be no more readable
+	case !ok: // no error status: a repetition would be as unreadable
 		taken.Refused = platforms.Unreadable
 		b.Undecodable = []platforms.Undecodable{{Raw: r.Body, Err: errUnreadable}}
 	case form.Get("AccountSid") != p.account || form.Get("To") != p.from && form.Get("MessagingServiceSid") != p.from:
@@ -66,11 +67,11 @@ func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.Ho
 
 var errUnreadable = errors.New("a request of Twilio's that is no form with a MessageSid and a From")
 
-// event returns a message that came.
+// event returns the event of a message that a person sent; ok is false if the form lacks an id, or has a wrong one.
 func (p *Bot) event(form url.Values, now time.Time) (ev relay.Event, ok bool) {
 	sid, from := form.Get("MessageSid"), form.Get("From")
-	// Twilio joins names and values before it signs them: what stands behind a SID of full length belongs to another
-	// parameter, and would be a new id for an old message.
+	// Twilio joins names and values before it signs them: in a longer id, what is behind the SID was taken from another
+	// parameter, and would make a new id of an old message's.
 	if sid == "" || len(sid) > sidLen || from == "" {
 		return ev, false
 	}

@@ -19,9 +19,10 @@ import (
 )
 
 const (
-	// maxText is in characters. A character of two UTF-16 units, such as an emoji, may count for two at Twilio.
+	// maxText is how long a message may be, in characters. Send counts a character of two UTF-16 units, such as an
+	// emoji, as two, because Twilio may do so.
 	maxText   = 1600
-	maxAnswer = 1 << 20
+	maxAnswer = 1 << 20 // bytes of an answer of Twilio's
 	// queueFull is the pause of a sender whose queue at Twilio, which holds hours of messages, is full. Twilio names no
 	// time.
 	queueFull = 10 * time.Minute
@@ -74,7 +75,7 @@ func (p *Bot) post(ctx context.Context, to, text string) (relay.MessageID, error
 	return relay.MessageID(sent.SID), nil
 }
 
-// look asks for the account.
+// look asks Twilio for the account, which shows whether the credentials are accepted.
 func (p *Bot) look(ctx context.Context) error {
 	return p.do(ctx, http.MethodGet, ".json", nil, nil)
 }
@@ -126,7 +127,7 @@ func (p *Bot) refused(what string, a httpcall.Answer, secret string) *httpcall.F
 		f.Status = http.StatusTooManyRequests
 	case codeUnauthorized:
 		f.Status = http.StatusUnauthorized
-	case codeQueueFull: // of hours: trying again within seconds cannot help
+	case codeQueueFull: // the queue holds hours of messages: trying again within seconds cannot help
 		f.Status = http.StatusBadRequest
 	}
 	if d, ok := httpcall.Seconds(a.Header.Get("Retry-After")); ok {
@@ -162,7 +163,7 @@ func rates() ratelimit.Rates {
 	}
 }
 
-// noted returns what happened to a message that we sent, if that is counted.
+// noted returns the note of what happened to a message that we sent, if messages with that status are counted.
 func (p *Bot) noted(status string, form url.Values) []platforms.HookNote {
 	if !slices.Contains(platforms.HookNotes(), status) {
 		return nil
@@ -176,7 +177,7 @@ func (p *Bot) noted(status string, form url.Values) []platforms.HookNote {
 	return []platforms.HookNote{n}
 }
 
-// digitsOf keeps strangers' words out of the log.
+// digitsOf returns s if it is a number of at most 8 digits, else "?", which keeps strangers' words out of the log.
 func digitsOf(s string) string {
 	if len(s) > 8 || strings.Trim(s, "0123456789") != "" {
 		return "?"

@@ -51,8 +51,8 @@ func verified(token []byte, header string, origins []string, target string, body
 	return params, ok && found == 1
 }
 
-// spellings returns the ways in which Twilio may write the address that an operator entered: as it is, without the
-// port, and with the default one.
+// spellings returns the ways in which Twilio may write the address that an operator entered: as it is, and without its
+// port or, if it has none, with the default one.
 func spellings(origin string) []string {
 	all := []string{origin}
 	u, err := url.Parse(origin)

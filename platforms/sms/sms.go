@@ -103,7 +103,7 @@ func open(o platforms.Options) (*Bot, error) {
 	return p, nil
 }
 
-// letters returns the letters and digits of a sender.
+// letters returns the letters and digits of s, which is a sender.
 func letters(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
@@ -175,7 +175,7 @@ func (p *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	})
 }
 
-// judge says what a failed look at the account means for the bot.
+// judge returns the state of the bot, and its reason, after a failed look at the account.
 func judge(f *httpcall.Fault) (platforms.State, string) {
 	if f.Refused(http.StatusUnauthorized) {
 		return platforms.BadCredentials, badCredentials

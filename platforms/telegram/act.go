@@ -16,7 +16,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Edit implements platforms.Editor. A text over the limit becomes the message and further ones behind it.
+// Edit implements platforms.Editor. The first part of a text over the limit replaces the message, and the rest is sent
+// as new messages.
 func (p *Bot) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {
 	number, ok := messageNumber(a.Message)
 	if !ok {
@@ -32,7 +33,7 @@ func (p *Bot) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {
 	return p.turns.Edit(ctx, a, l, func(ctx context.Context, t *sender.Turn) error { return l.replace(ctx, t, number) })
 }
 
-// replace puts the letter's first part in the place of a message. The same text once more is success.
+// replace makes the letter's first part the text of a message. If the message has that text already, replace succeeds.
 func (l *letter) replace(ctx context.Context, t *sender.Turn, number string) error {
 	for {
 		params := l.p.textParams(l.parts[0])
@@ -94,7 +95,7 @@ func (p *Bot) React(ctx context.Context, a relay.React) (relay.Result, error) {
 	return relay.Result{MessageID: relay.MessageID(number), MovedTo: t.MovedTo}, nil
 }
 
-// Reaction implements platforms.Reacter. It names no emoji, because the bot has one reaction on a message.
+// Reaction implements platforms.Reacter. The result names no emoji, because the bot has only one reaction on a message.
 func (p *Bot) Reaction(a relay.React) relay.Reaction {
 	number, _ := messageNumber(a.Message)
 	n, _ := strconv.ParseInt(number, 10, 64)
@@ -104,8 +105,8 @@ func (p *Bot) Reaction(a relay.React) relay.Reaction {
 // typingLasts is the time between two "typing…". Telegram shows one for five seconds; gateways ask every two.
 const typingLasts = 4 * time.Second
 
-// Typing implements platforms.Typer. It leaves at once or not at all, at most one per topic in
-// typingLasts. The General topic is named here, unlike on sends.
+// Typing implements platforms.Typer. The request is sent at once or not at all, and at most once per topic in
+// typingLasts. It names the General topic, too, which a send must not name.
 func (p *Bot) Typing(ctx context.Context, a relay.Typing) (relay.Result, error) {
 	t, err := p.turns.AtOnce(ctx, a.Chat)
 	if t == nil {
@@ -146,9 +147,9 @@ func (p *Bot) WaitOpen(ctx context.Context, chat relay.ChatID) error {
 	return p.turns.WaitOpen(ctx, chat)
 }
 
-// reactions are the emoji that Telegram lets bots react with (Bot API, ReactionTypeEmoji), as it spells them:
-// without variation selectors and skin tones. Numbers stand for emoji that look alike with and without a
-// selector, and for emoji that are several in one.
+// reactions are the emoji that Telegram lets bots react with (Bot API, ReactionTypeEmoji), as it spells them: without
+// variation selectors and skin tones. Those that look alike with and without a selector, and those made of several
+// characters, are written as escapes.
 const reactions = "\u2764 👍 👎 🔥 🥰 👏 😁 🤔 🤯 😱 🤬 😢 🎉 🤩 🤮 💩 🙏 👌 \U0001f54a 🤡 🥱 🥴 😍 🐳 \u2764\u200d\U0001f525 🌚 🌭 💯 🤣 " +
 	"\u26a1 🍌 🏆 💔 🤨 😐 🍓 🍾 💋 🖕 😈 😴 😭 🤓 👻 \U0001f468\u200d\U0001f4bb 👀 🎃 🙈 😇 😨 🤝 \u270d 🤗 🫡 🎅 🎄 \u2603 " +
 	"💅 🤪 🗿 🆒 💘 🙉 🦄 😘 💊 🙊 😎 👾 \U0001f937\u200d\u2642 🤷 \U0001f937\u200d\u2640 😡 "

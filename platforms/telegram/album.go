@@ -14,9 +14,10 @@ import (
 
 // Telegram hands in an album as one message for each file, with a common media_group_id and no end mark, and clients
 // cut long pasted text into messages of 4,096 units. A bot that polls confirms neither before it seems complete, and
-// makes one event of it. A web hook brings the next message only after the one before was taken, so there each message
-// is an event of its own.
+// makes one event of it. Telegram posts the next message to a web hook only after the one before was stored, so there
+// each message is an event of its own.
 const (
+	// againAfter is the pause before updates are asked for again, and againFor bounds all these requests together.
 	againAfter = 500 * time.Millisecond
 	againFor   = 3 * time.Second
 	// pasteUnits is the length, in UTF-16 units, from which another part of the same text may follow a message.
@@ -29,13 +30,14 @@ const (
 
 // joiner decides which messages of one answer belong together.
 type joiner struct {
-	albums map[albumKey]int
-	pastes map[corner]paste
+	albums map[albumKey]int // the number of the first message
+	pastes map[corner]paste // the text that may go on there
 }
 
 // corner is a place and a person who writes there.
 type corner struct{ chat, thread, author int64 }
 
+// albumKey identifies an album.
 type albumKey struct {
 	corner
 	group string
@@ -43,18 +45,19 @@ type albumKey struct {
 
 // paste is a text that may go on.
 type paste struct {
-	first   int // its first message, as place was told
-	date    int64
-	replyTo int64
-	size    int // of all its messages so far, as relay.MaxText counts
+	first   int   // the number of its first message, as place was told
+	date    int64 // of its newest message, Unix time
+	replyTo int64 // the message that its first one replies to; 0: none
+	size    int   // of all its messages so far, as relay.MaxText counts
 }
 
 func newJoiner() *joiner {
 	return &joiner{albums: make(map[albumKey]int), pastes: make(map[corner]paste)}
 }
 
-// place returns the number of the message that m goes on with; at, which is m's own, if m stands for itself. part
-// reports whether more may follow, or m itself is a part. Messages come in their order.
+// place returns the number of the first message of the album or the text to which m belongs; at, which is m's own
+// number, if m is the first or stands alone. part reports whether m belongs to an album, continues a text, or is long
+// enough to be continued. place must be called for the messages in their order.
 func (j *joiner) place(m *message, at int) (first int, part bool) {
 	c := corner{m.Chat.ID, m.ThreadID, m.author()}
 	before, open := j.pastes[c]
@@ -75,7 +78,7 @@ func (j *joiner) place(m *message, at int) (first int, part bool) {
 	if follows || long {
 		now.size = sizeOf(m.Text)
 	}
-	if follows = follows && before.size+now.size <= relay.MaxText; follows { // else the rest is the next event
+	if follows = follows && before.size+now.size <= relay.MaxText; follows { // else m begins an event of its own
 		now.first, now.replyTo, now.size = before.first, before.replyTo, before.size+now.size
 	}
 	if long {
@@ -84,7 +87,7 @@ func (j *joiner) place(m *message, at int) (first int, part bool) {
 	return now.first, follows || long
 }
 
-// sizeOf returns the length of a text in a frame.
+// sizeOf returns the length in bytes of a text as JSON, as it is in a frame.
 func sizeOf(text string) int {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -113,7 +116,7 @@ func (m *message) replied() int64 {
 }
 
 // join adds part to ev, the event before it. own is how many of ev's attachments are its own, and not those of the
-// message to which it replies; more is the same for part. It returns ev's new number.
+// message to which it replies; more is the same for part. It returns how many of ev's attachments are its own now.
 func join(ev *relay.Event, own int, part relay.Event, more int) int {
 	if part.Text != "" && ev.Text != "" {
 		part.Text = "\n" + part.Text
@@ -123,7 +126,7 @@ func join(ev *relay.Event, own int, part relay.Event, more int) int {
 		ev.Type = relay.TypeDocument
 	}
 	ev.Traits.Addressed = ev.Traits.Addressed || part.Traits.Addressed
-	if ev.Type != relay.TypeText && ev.Type != relay.TypeCommand { // the caption of any of an album's files is its caption
+	if ev.Type != relay.TypeText && ev.Type != relay.TypeCommand { // the caption of any of its files is the album's
 		ev.Traits.OtherCommand = ev.Traits.OtherCommand || part.Traits.OtherCommand
 	}
 	if ev.ReplyTo == nil {
@@ -149,13 +152,14 @@ type sheaf struct {
 // sheet is one update.
 type sheet struct {
 	*received
-	first int  // the number of the message that it goes on with; -1: it is no part
-	gone  bool // it is handed in
+	first int  // the index in all of the first one of its album or text; -1: none
+	gone  bool // it was handed in early
 }
 
 func newSheaf() *sheaf { return &sheaf{joiner: newJoiner(), known: make(map[int64]bool)} }
 
-// add takes in those of us that are new, and returns them. grown reports whether they include another part of an event.
+// add takes in those of us that are new, and returns them. grown reports whether they include a part of an album or of
+// a long text.
 func (a *sheaf) add(us []*received) (fresh []*received, grown bool) {
 	for _, u := range us {
 		if u.ID != 0 && a.known[u.ID] {
@@ -200,8 +204,8 @@ func (u *update) chat() int64 {
 	return 0
 }
 
-// others returns the updates that need not wait, for no part stands before them in their chats. They count as handed
-// in.
+// others returns the updates that need not wait, because no part of an album or of a text precedes them in their chats.
+// It marks them as handed in.
 func (a *sheaf) others() (us []*received) {
 	waits := make(map[int64]bool)
 	for i := range a.all {
@@ -216,8 +220,8 @@ func (a *sheaf) others() (us []*received) {
 }
 
 // whole returns the updates that are left to hand in, and the highest number among these and the ones that were handed
-// in early. If the answer is full, events that may continue in the next one are left for that, unless that would be
-// everything.
+// in early. If the answer is full, an album or a text near its end may continue in the next answer: then whole leaves
+// its first part and all later updates for the next answer, unless that would be all of them.
 func (a *sheaf) whole(full bool) (us []*received, highest int64) {
 	end := len(a.all)
 	if full {
@@ -238,7 +242,8 @@ func (a *sheaf) whole(full bool) (us []*received, highest int64) {
 
 // rest asks for updates again, with the same offset, as long as the newest answer had a new part of an album or a text:
 // nothing is confirmed before that event is complete. Other chats do not wait for it. It returns the updates that are
-// left to hand in, and the highest number of all. If it fails, the next poll will fail the same way and deal with it.
+// left to hand in, and the highest number of all. If a request fails, rest goes on with what it has: the next poll will
+// fail the same way and deal with the error.
 func (l *runner) rest(ctx context.Context, us []*received) (left []*received, highest int64) {
 	a, began := newSheaf(), time.Now()
 	_, grown := a.add(us)
@@ -271,7 +276,7 @@ func (l *runner) handInEarly(ctx context.Context, us []*received) bool {
 	return true
 }
 
-// ask is fetch with the same offset, and ends at until.
+// ask fetches updates with the same offset as before, without waiting for new ones, and ends at until.
 func (l *runner) ask(ctx context.Context, until time.Time) ([]*received, error) {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()

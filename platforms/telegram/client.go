@@ -55,7 +55,7 @@ type client struct {
 	calls  *httpcall.Client
 }
 
-// newClient makes a client for the API at base, or for Telegram's own. rt, when not nil, carries everything.
+// newClient makes a client for the API at base, or for Telegram's own. rt, if it is not nil, carries all requests.
 func newClient(token relay.Secret, base string, rt http.RoundTripper) *client {
 	base = cmp.Or(base, publicAPI)
 	at, err := url.Parse(base)
@@ -108,7 +108,8 @@ func (c *client) do(ctx context.Context, via *httpcall.Client, method string, pa
 	return answered(via, req, method, secret, out)
 }
 
-// upload calls one method with a file, within ctx's deadline only: how long a file takes depends on the line.
+// upload calls one method with a file, within transferTimeout rather than httpcall.Timeout: how long a file takes
+// depends on the line.
 func (c *client) upload(ctx context.Context, method string, params tgbotapi.Params, f relay.File, out any) error {
 	form := httpcall.Form{File: httpcall.FormFile{
 		Field: fileParam[method], Name: cmp.Or(f.Name, "file"+f.Ext), Type: f.Mime, Content: f.Content, Size: f.Size,
@@ -125,7 +126,8 @@ func (c *client) upload(ctx context.Context, method string, params tgbotapi.Para
 	return answered(c.calls, req, method, "", out)
 }
 
-// answered carries out req and decodes the result.
+// answered carries out req and decodes the result into out, unless out is nil. secret, besides the token, is kept out
+// of errors.
 func answered(via *httpcall.Client, req *http.Request, method, secret string, out any) error {
 	a, fault := via.Do(req, method, secret)
 	if fault != nil {
@@ -134,7 +136,7 @@ func answered(via *httpcall.Client, req *http.Request, method, secret string, ou
 	fault = &httpcall.Fault{What: method, Status: a.Status, Message: httpcall.NoAnswer, Sent: a.Sent}
 	var resp tgbotapi.APIResponse
 	switch err := json.Unmarshal(a.Body, &resp); {
-	case err != nil && a.Status == http.StatusRequestEntityTooLarge: // a proxy's page, whatever stands on it
+	case err != nil && a.Status == http.StatusRequestEntityTooLarge: // a proxy's page, whatever is on it
 		fault.Message, fault.Sent = http.StatusText(a.Status), httpcall.Refused
 	case err != nil: // a proxy's page, half an answer
 	case resp.Ok && out == nil:

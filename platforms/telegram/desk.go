@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// pressWait is how long an answer waits for words and for the disk. So a person waits for three seconds at most.
+	// pressWait is how long an answer waits for words and for the disk, so that a person waits for three seconds at
+	// most.
 	pressWait = 2 * time.Second
 	// pressTimeout bounds one answer; two are tried.
 	pressTimeout = 5 * time.Second
@@ -32,17 +33,17 @@ type desk struct {
 	log    *slog.Logger
 	came   chan *query // presses to answer; when it is full, a press gets no answer
 
-	mu    sync.Mutex // guards the fields below
-	open  map[relay.EventID]*query
-	ahead map[relay.EventID]bool // noted by arrivedAhead, and not yet by arrived
+	mu    sync.Mutex               // guards the fields below
+	open  map[relay.EventID]*query // presses without an answer
+	ahead map[relay.EventID]bool   // noted by arrivedAhead, and not yet by arrived
 }
 
 // query is a press that is not answered yet.
 type query struct {
 	id    string
-	at    time.Time
+	at    time.Time   // when it arrived
 	words chan string // capacity 1: the words of the answer; later words are dropped
-	waits bool        // its verdict comes after its update was taken; desk.mu guards it
+	waits bool        // its words come after its update was stored; desk.mu guards this
 }
 
 func newDesk(c *client, log *slog.Logger) *desk {
@@ -60,10 +61,10 @@ func (u *update) press() string {
 // arrived takes note of the presses among updates. It never blocks.
 func (d *desk) arrived(us ...*received) { d.note(us, false) }
 
-// arrivedAhead does the same for updates that will come to arrived again.
+// arrivedAhead does the same for updates that arrived will be called for later.
 func (d *desk) arrivedAhead(us ...*received) { d.note(us, true) }
 
-// note puts presses that are new into the queue. ahead says that they will be noted once more.
+// note queues the presses that are new for an answer. ahead: note will be called for them once more.
 func (d *desk) note(us []*received, ahead bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,7 +108,7 @@ func (d *desk) say(press relay.EventID, words string) {
 	}
 }
 
-// wait makes a press wait for its words even after its update was taken. It is platforms.Batch.Undecided.
+// wait makes a press wait for its words even after its update was stored. It is platforms.Batch.Undecided.
 func (d *desk) wait(press relay.EventID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 // Drafts implements platforms.Drafter.
 func (p *Bot) Drafts() bool { return p.opts[keyDrafts] == "true" }
 
-// Draft implements platforms.Drafter, in private chats, with the text's first part. The final text is a message: Send.
+// Draft implements platforms.Drafter: it shows the first part of the text as a draft, in private chats only. It refuses
+// the final text, which must be sent as a message.
 func (p *Bot) Draft(ctx context.Context, a relay.Draft) (relay.Result, error) {
 	_, direct := p.DirectUser(a.Chat)
 	switch {

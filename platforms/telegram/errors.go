@@ -50,30 +50,31 @@ func refusedToken(err error) bool {
 	return f.Refused(http.StatusUnauthorized) || f.Refused(http.StatusNotFound)
 }
 
-// refusedFormat: the API did not take the entities, or an address in them.
+// refusedFormat reports whether the API did not accept the entities, or an address in them.
 func refusedFormat(err error) bool { return refusedWith(err, "entit", "url", "can't parse") }
 
-// refusedThread: the topic is gone, or is one of a private chat, which some versions of the server do not know.
+// refusedThread reports whether the topic is gone, or is one of a private chat, which some versions of the server do
+// not know.
 func refusedThread(err error) bool { return refusedWith(err, "message thread not found") }
 
-// refusedReply: the message replied to is gone.
+// refusedReply reports whether the message replied to is gone.
 func refusedReply(err error) bool {
 	return refusedWith(err, "message to be replied not found", "replied message not found", "message to reply not found")
 }
 
-// refusedFile: the API did not accept the file as the type it was sent as. It has many words for that, so every refusal
-// counts except those that say that the chat accepts nothing at all.
+// refusedFile: the API did not accept the file as the type it was sent as. The API has many words for that, so every
+// refusal counts, except one that shows that the chat accepts nothing at all.
 func refusedFile(err error) bool {
 	return httpcall.FaultOf(err).Refused(http.StatusBadRequest) && movedTo(err) == 0 &&
 		!refusedWith(err, "chat not found", "peer_id_invalid", "deactivated", "was kicked", "was blocked")
 }
 
-// refusedEmpty: the text is nothing anybody could see.
+// refusedEmpty reports whether nobody could see anything of the text.
 func refusedEmpty(err error) bool {
 	return refusedWith(err, "message text is empty", "text must be non-empty", "message must be non-empty")
 }
 
-// movedTo returns the new id of a chat that the API refused for having moved; 0 if that is not why.
+// movedTo returns the new id of a chat if the API refused a call because the chat has moved; else 0.
 func movedTo(err error) int64 {
 	to, _ := httpcall.FaultOf(err).Detail.(int64)
 	return to

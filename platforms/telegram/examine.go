@@ -34,8 +34,8 @@ type examiner struct {
 	posted  bool   // Telegram posts updates to hookURL, and the bot does not poll
 }
 
-// Examine implements platforms.Examiner. It notices another program that polls the bot while this program polls as
-// well, or by a poll of one second that confirms no update.
+// Examine implements platforms.Examiner. It notices another program that polls the bot: from the status if this program
+// polls as well, else by a poll of one second that confirms no update.
 func (e *examiner) Examine(ctx context.Context, chats []relay.Place) (out platforms.Examination) {
 	asked := httpcall.Asked{About: e.bot.String(), Network: "Telegram", Host: httpcall.HostOf(cmp.Or(e.base, publicAPI)), Own: e.base != ""}
 	began := time.Now()
@@ -84,8 +84,8 @@ func (e *examiner) updates(ctx context.Context, asked httpcall.Asked) []finding.
 }
 
 // polledElsewhere reports whether another program is known to poll the bot. While this program polls, the bot's status
-// tells. Otherwise it polls once, for a second: Telegram ends that poll if another program polls. The poll confirms no
-// update and does not change which kinds of updates the bot gets.
+// shows it. Otherwise polledElsewhere polls once, for a second: Telegram ends that poll if another program polls. The
+// poll confirms no update and does not change which kinds of updates the bot gets.
 func (e *examiner) polledElsewhere(ctx context.Context) bool {
 	switch st := e.status.Get(); st.State {
 	case platforms.Connected, platforms.Connecting:
@@ -124,6 +124,7 @@ func (e *examiner) Stands(ctx context.Context, place relay.Place) ([]finding.Fin
 	return e.chat(ctx, e.bot.String(), me, string(place.Chat))
 }
 
+// chat returns what keeps the bot from hearing or speaking in one group or channel.
 func (e *examiner) chat(ctx context.Context, about string, me tgbotapi.User, chat string) ([]finding.Finding, error) {
 	var m struct {
 		member

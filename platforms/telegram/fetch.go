@@ -18,11 +18,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// publicLimit is how large a file may be that Telegram's own servers give to a bot, in bytes.
+// publicLimit is how large a file may be that Telegram's own servers let a bot download, in bytes.
 const publicLimit = 20 << 20
 
-// FetchMedia implements platforms.MediaFetcher. ctx bounds the reading, too. The token stands in the address of a file, and may
-// stand in its path on a local server: no error shows either, and no redirect is followed (invariant 6).
+// FetchMedia implements platforms.MediaFetcher. ctx bounds the reading, too. The address of a file contains the token,
+// and so may its path on a local server: no error shows address or path, and no redirect is followed (invariant 6).
 func (p *Bot) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser, error) {
 	limit, large := int64(relay.MaxFile), errTooLargeHere
 	if p.client.public {

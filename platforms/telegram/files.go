@@ -6,7 +6,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// attachments returns the files of m and of the message to which it replies. The first own of them are m's.
+// attachments returns the files of m and of the message to which it replies. m's files come first; own is their number.
 func attachments(m *message) (out []relay.Attachment, own int) {
 	out = m.files.attachments(m.Caption)
 	own = len(out)
@@ -20,8 +20,8 @@ func attachments(m *message) (out []relay.Attachment, own int) {
 	return out, own
 }
 
-// attachments returns the one file of a message, or none. A message may name its file in two fields: the order is that
-// of content.
+// attachments returns the one file of a message, or none. A message may name its file in two fields: then the first one
+// in the order of content counts.
 func (f files) attachments(caption string) []relay.Attachment {
 	kind, it := relay.TypeDocument, f.Document
 	switch {

@@ -13,7 +13,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// How much is remembered of people's messages. Half of the bytes would suffice for all that an event carries.
+// How much is remembered of people's messages. Of one place that is at most maxHeard bytes, of which an event carries
+// half at most.
 const (
 	maxPlaces  = 512 // chats, and topics
 	maxLines   = 50  // of each
@@ -43,7 +44,8 @@ type chatter struct {
 	lines []heard
 	bytes int
 	// gone is the newest message that was forgotten, and clean whether it was the bot's own, so that nothing anybody
-	// asks for is missing behind it. Before the first line everything counts as forgotten.
+	// asks for is missing behind it. At first gone is 0 and clean is false: what was before the first line counts as
+	// forgotten.
 	gone  int64
 	clean bool
 	used  time.Time
@@ -62,7 +64,7 @@ func newHistory() *history { return &history{places: make(map[spot]*chatter)} }
 // History implements platforms.Historian from memory.
 func (p *Bot) History(_ context.Context, ev relay.Event, n int) ([]relay.ContextLine, bool, error) {
 	number, err := strconv.ParseInt(string(ev.MessageID), 10, 64)
-	if err != nil { // of a press or an edit: that is now
+	if err != nil { // a press or an edit has no number, and follows all messages
 		number = math.MaxInt64
 	}
 	lines, whole := p.history.before(spotOf(ev.Source), number, n)
@@ -90,7 +92,7 @@ func (h *history) heard(ev relay.Event) {
 	})
 }
 
-// spoke remembers that the bot itself said m in the chat.
+// spoke remembers m, which the bot itself sent to the chat.
 func (h *history) spoke(chat relay.ChatID, m *message) {
 	s := spot{chat: chat, thread: threadIn(m)}
 	h.note(s, heard{number: m.ID, own: true})
@@ -136,7 +138,7 @@ func (h *history) sweepLocked(now time.Time) {
 	}
 }
 
-// put takes in a message, unless it is known.
+// put remembers a message, unless it is known, or older than one that was forgotten.
 func (c *chatter) put(l heard) {
 	i, known := slices.BinarySearchFunc(c.lines, l.number, func(o heard, n int64) int { return cmp.Compare(o.number, n) })
 	if known || l.number <= c.gone {
@@ -166,8 +168,9 @@ func (c *chatter) age(now time.Time) {
 
 func (l heard) size() int { return len(l.line.Text) + len(l.line.UserID) + len(l.line.UserName) }
 
-// before returns at most n lines at a place from before a message and after the bot's own last one: the newest, oldest
-// first. whole reports that no such line is missing, or only because of n, or because an event can carry no more.
+// before returns lines at a place from before a message and after the bot's own last one: the newest n, with the oldest
+// of them first. whole reports that no such line is missing, or only because of n, or because an event can carry no
+// more.
 func (h *history) before(s spot, number int64, n int) (lines []relay.ContextLine, whole bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

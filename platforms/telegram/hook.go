@@ -24,13 +24,13 @@ import (
 
 const (
 	headerSecret = "X-Telegram-Bot-Api-Secret-Token"
-	maxUpdate    = 1 << 20
+	maxUpdate    = 1 << 20 // bytes
 	// hookWait is how long we let Telegram wait while an update is stored.
 	hookWait = 20 * time.Second
 	// lookEvery is the pause between two requests for the state of the web hook.
 	lookEvery = 5 * time.Minute
 	// maxAgain is how often a web hook that somebody removed is set again: another program that polls this bot removes
-	// it each time. The count begins anew once a web hook that we set has stood for againIn.
+	// it each time. The count begins anew once a web hook that we set has remained for againIn.
 	maxAgain = 3
 	againIn  = 24 * time.Hour
 )
@@ -49,7 +49,7 @@ type hooked struct {
 	stored time.Time  // when the newest request was answered with success
 }
 
-// openHook makes what a bot needs to get its updates through a web hook.
+// openHook makes what a bot needs to get its updates through a web hook, or returns why Telegram could not call it.
 func openHook(o platforms.Options) (*hooked, error) {
 	u, err := url.Parse(o.PublicURL)
 	switch {
@@ -159,8 +159,9 @@ func (l *runner) handedIn(err error) {
 	l.log.Warn("telegram updates not stored; Telegram posts them again", "err", err)
 }
 
-// confirm tells Telegram what was accepted when the bot polled last, so that Telegram does not post it again. It has no
-// effect while a web hook is set, and it may fail: repeated updates are recognised by their event ids.
+// confirm confirms to Telegram the updates that were accepted when the bot polled last, so that Telegram does not post
+// it again. It has no effect while a web hook is set, and it may fail: repeated updates are recognised by their event
+// ids.
 func (l *runner) confirm(ctx context.Context) {
 	if _, ok := l.cursor.offset(time.Now()); !ok {
 		return
@@ -230,13 +231,14 @@ type webhookInfo struct {
 	ErrorReason string `json:"last_error_message"`
 }
 
-// webhook asks Telegram for the web hook.
+// webhook asks Telegram for the state of the bot's web hook.
 func (c *client) webhook(ctx context.Context) (w webhookInfo, err error) {
 	err = c.call(ctx, "getWebhookInfo", nil, &w)
 	return w, err
 }
 
-// judge returns the state of a bot whose web hook should be ours, and whose updates were last stored at that time.
+// judge returns the state of a bot whose web hook should be ours, and whose updates were last stored at the time
+// stored.
 func (w webhookInfo) judge(ours string, stored time.Time) (platforms.State, string) {
 	switch {
 	case w.URL == "":

@@ -32,7 +32,7 @@ func checkChat(chat relay.ChatID) error {
 	return nil
 }
 
-// editMark stands between a message's id and what names its edit, in the id of an edit.
+// editMark separates, in the id of an edit, the message's id from the name of the edit (editOf).
 const editMark = ":e"
 
 // editOf names the edit that an update brought, by its time in seconds and the update's number: two edits in one

@@ -15,7 +15,7 @@ import (
 // maxCaption is how long a caption may be after formatting, in UTF-16 units.
 const maxCaption = 1024
 
-// What Telegram takes as a photo; sides are in pixels.
+// What Telegram accepts as a photo; sides are in pixels.
 const (
 	maxPhoto      = 10 << 20 // bytes
 	maxPhotoSides = 10_000   // width and height together
@@ -56,8 +56,8 @@ func isPhoto(f relay.FileFacts) bool {
 	return f.Size <= maxPhoto && w+h <= maxPhotoSides && w <= maxPhotoRatio*h && h <= maxPhotoRatio*w
 }
 
-// SendMedia implements platforms.MediaSender. A text too long for a caption follows as messages. The file is the reply, and goes
-// to the same chat and topic as a text would (Send).
+// SendMedia implements platforms.MediaSender. A text too long for a caption follows as messages. The file is the reply.
+// It goes to the chat and the topic to which Send would send a text.
 func (p *Bot) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
 	m := &parcel{
 		letter: letter{p: p, place: placeOf(relay.Send{ReplyTo: a.ReplyTo, Meta: a.Meta})},
@@ -76,7 +76,7 @@ func (p *Bot) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, e
 	return res, err
 }
 
-// parcel is a file on its way, with its caption behind it.
+// parcel is a file that is being sent, and its caption. It is a sender.Text.
 type parcel struct {
 	letter // the caption
 	file   relay.File

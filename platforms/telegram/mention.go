@@ -11,7 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/telegram/dialect"
 )
 
-// cut returns the part of a text, in UTF-16 units, that an entity marks; false if that is empty.
+// cut returns the part of a text, in UTF-16 units, that an entity marks; false if that is empty or not within the text.
 func cut(e tgbotapi.MessageEntity, units []uint16) (string, bool) {
 	if e.Offset < 0 || e.Length <= 0 || e.Offset > len(units) || e.Length > len(units)-e.Offset {
 		return "", false
@@ -19,15 +19,15 @@ func cut(e tgbotapi.MessageEntity, units []uint16) (string, bool) {
 	return dialect.Decode(units[e.Offset : e.Offset+e.Length]), true
 }
 
-// address says to whom a text is spoken.
+// address is to whom a text is spoken.
 type address struct {
 	me           bool // somebody mentions the bot, or gives it a command
 	command      bool // the text begins with a command
 	otherCommand bool // the text begins with a command for another bot
 }
 
-// addressed reads the entities of a text. A command without "@" is for every bot that reads it if the text begins with
-// it; in a direct message it may stand anywhere.
+// addressed returns to whom a text is spoken, according to its entities. A command without "@" is for every bot that
+// reads it if the text begins with it; in a direct message it may stand anywhere.
 func addressed(text string, entities []tgbotapi.MessageEntity, me identity, direct bool) address {
 	a := address{otherCommand: forAnother(text, me)}
 	if len(entities) == 0 {
@@ -59,7 +59,7 @@ func addressed(text string, entities []tgbotapi.MessageEntity, me identity, dire
 }
 
 // forAnother reports whether text begins with a command that names another bot. Telegram marks only well-formed
-// commands; a gateway runs whatever stands between the slash and the "@", and does not look at the name.
+// commands; a gateway runs as a command whatever is between the slash and the "@", and ignores the name behind the "@".
 func forAnother(text string, me identity) bool {
 	word, isCommand := strings.CutPrefix(strings.TrimLeftFunc(text, unicode.IsSpace), "/")
 	if !isCommand {
@@ -100,7 +100,7 @@ func withoutMention(text string, me identity) string {
 	return cmp.Or(strings.TrimSpace(out.String()), text)
 }
 
-// cutMention removes "@name" from the front of s, unless the name goes on after it.
+// cutMention removes "@name" from the front of s, unless the letter behind it belongs to a longer name.
 func (me identity) cutMention(s string) (rest string, ok bool) {
 	n := 1 + len(me.name)
 	if len(s) < n || s[0] != '@' || !me.called(s[1:n]) {
@@ -124,6 +124,6 @@ func opened(text string) bool {
 	if len(words) != 2 {
 		return false
 	}
-	name, _, _ := strings.Cut(words[0], "@") // another bot's is Traits.OtherCommand
+	name, _, _ := strings.Cut(words[0], "@") // a command for another bot is marked as Traits.OtherCommand
 	return strings.EqualFold(name, "/start")
 }

@@ -15,13 +15,13 @@ import (
 const (
 	// menuAfter is how long after the start the list of commands is checked: messages go first.
 	menuAfter = 10 * time.Second
-	// menuTries is how often that is tried; the next start tries again.
+	// menuTries is how often the check is tried; the next start tries again.
 	menuTries = 5
 	// maxCommands is how many commands Telegram shows.
 	maxCommands = 100
 )
 
-// botCommand is a BotCommand.
+// botCommand is the Bot API's BotCommand.
 type botCommand struct {
 	Command     string `json:"command"`
 	Description string `json:"description"`
@@ -56,9 +56,9 @@ func (m menu) keep(ctx context.Context) {
 	}
 }
 
-// show adds the connector's own commands to the list that direct messages show. It keeps those that were set for direct
-// messages, and those that BotFather was told for all chats, because its list replaces them. It leaves a list alone
-// that is right already.
+// show adds the connector's own commands to the list that direct messages show. It keeps the commands that were set for
+// direct messages, and adds those that BotFather was told for all chats, because the list for direct messages replaces
+// them. A list that is right already is not set again.
 func (m menu) show(ctx context.Context) error {
 	direct := tgbotapi.Params{"scope": `{"type":"all_private_chats"}`}
 	var shown, general []botCommand

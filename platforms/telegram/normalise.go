@@ -36,7 +36,7 @@ type reading struct {
 	post   *message // the message of event, if it is a new one
 }
 
-// normaliser turns updates into events. Its method is a pure function of its fields and the update.
+// normaliser turns updates into events. Its methods are pure functions of its fields and the update.
 type normaliser struct {
 	bot    relay.Bot
 	me     identity
@@ -121,7 +121,8 @@ func (n normaliser) own(m *message) bool {
 	return m.From != nil && m.From.ID == n.me.id || m.ViaBot != nil && m.ViaBot.ID == n.me.id
 }
 
-// service reads a message for everything except what a person wrote.
+// service reads everything from a message except what a person wrote: the chat's move, members who came or left, and
+// the name of the topic.
 func (n normaliser) service(m *message) reading {
 	var o reading
 	switch {
@@ -145,7 +146,7 @@ func (n normaliser) service(m *message) reading {
 	case m.TopicEdited != nil && m.TopicEdited.Name != "":
 		o.topic, o.named = key, m.TopicEdited.Name
 	case m.implicitReply() && m.ReplyTo.TopicCreated.Name != "" && n.topics.names(key).now == "":
-		// The root keeps its first name for ever; one learned otherwise is newer.
+		// The message that founded the topic keeps the first name for ever; a name learned otherwise is newer.
 		o.topic, o.named = key, m.ReplyTo.TopicCreated.Name
 	}
 	return o
@@ -226,12 +227,12 @@ func (n normaliser) reply(m *message, ev *relay.Event) {
 		ev.ReplyTo = q
 	}
 	if ev.ReplyTo != nil && m.Quote != nil && m.Quote.Text != "" {
-		ev.ReplyTo.Text = m.Quote.Text // the part of it that the person selected
+		ev.ReplyTo.Text = m.Quote.Text // the part of the message that the person selected
 	}
 }
 
-// implicitReply reports whether m answers only the message that founded its topic, as Telegram says of
-// everything in a topic.
+// implicitReply reports whether m answers only the message that founded its topic, as Telegram marks every message in a
+// topic.
 func (m *message) implicitReply() bool { return m.ReplyTo != nil && m.ReplyTo.TopicCreated != nil }
 
 // body returns the text that a person wrote: the message's, or a file's caption.
@@ -273,7 +274,7 @@ func fullName(first, last, handle string) string {
 }
 
 // content returns the main type of a message, and its text. ok is false for service messages. The order is that of the
-// gateway's own adapter: an animation, which comes with a document for old clients, is a film.
+// gateway's own adapter: an animation, which comes with a document for old clients, is a video.
 func content(m *message) (kind relay.MessageType, text string, ok bool) {
 	text = m.body()
 	switch {

@@ -35,7 +35,7 @@ func (n normaliser) press(q *callbackQuery) (reading, error) {
 		Traits: relay.Traits{Press: true, AuthorIsBot: q.From.IsBot},
 	}
 	ev.Source.MessageID = ev.MessageID
-	if m.Date == 0 && ev.Source.ThreadID == generalTopic { // of an old message Telegram does not say its topic
+	if m.Date == 0 && ev.Source.ThreadID == generalTopic { // Telegram does not name the topic of an old message
 		ev.Source.ThreadID = ""
 	}
 	return reading{event: &ev}, nil

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	maxButtons = 100
+	maxButtons = 100 // of one prompt
 	// Buttons stand two in a row, as phones have room for, unless a label has more characters than wideLabel.
 	wideLabel = 20
 	inARow    = 2
 )
 
-// Prompt implements platforms.Prompter. Its text is sent as Send does.
+// Prompt implements platforms.Prompter. Its text is sent as by Send, with the buttons below the last part.
 func (p *Bot) Prompt(ctx context.Context, a relay.Prompt) (relay.Result, error) {
 	if err := a.Misfit(maxButtons); err != nil {
 		return relay.Result{}, err
@@ -66,7 +66,8 @@ func keyboard(a relay.Prompt) string {
 	return string(raw)
 }
 
-// Unprompt implements platforms.Prompter. A message that is gone, or that stayed in a chat's past, has no buttons.
+// Unprompt implements platforms.Prompter. A message that is gone has no buttons. One that stayed in the old chat when
+// the chat moved counts as gone.
 func (p *Bot) Unprompt(ctx context.Context, chat relay.ChatID, message relay.MessageID) error {
 	number, ok := messageNumber(message)
 	if !ok {

@@ -42,7 +42,7 @@ func (u *received) UnmarshalJSON(raw []byte) error {
 }
 
 // batch reads each update by itself: one that makes no sense goes into quarantine alone. Messages that belong together
-// become one event.
+// become one event; own has, for each event, how many of its attachments are its own.
 func (r *reader) batch(us ...*received) (b platforms.Batch) {
 	parts, own := newJoiner(), []int(nil)
 	for _, u := range us {
@@ -68,7 +68,8 @@ func (r *reader) batch(us ...*received) (b platforms.Batch) {
 	return b
 }
 
-// first returns the number of the event that o's goes on with; n, which is to be its own, if it stands for itself.
+// first returns the index in the batch of the event that o's event continues; n, which is to be its own index, if it
+// continues none.
 func (o reading) first(parts *joiner, n int) int {
 	if o.event == nil || o.post == nil {
 		return n
@@ -112,7 +113,7 @@ const idleGap = 6 * 24 * time.Hour
 type position struct {
 	Next int64     `json:"next"` // the offset that confirms the accepted updates; 0: there are none
 	At   time.Time `json:"at"`   // when the newest update was received, by our clock
-	// Base is the server that counts like this: another one has its own numbers.
+	// Base is the server whose numbers these are: another server has its own.
 	Base string `json:"base,omitempty"`
 }
 

@@ -22,8 +22,8 @@ const (
 	// probeTimeout is how long a poll must last after a conflict, to show that nobody else polls: another poller would
 	// end it.
 	probeTimeout = 5 * time.Second
-	// lookAfter is how long the disk may take before the runner looks for presses, and the pause from then on. With it
-	// and pressWait a person waits for less than three seconds.
+	// lookAfter is how long the disk may take before the runner looks for presses, and the pause between further looks.
+	// With it and pressWait a person waits for less than three seconds.
 	lookAfter = 700 * time.Millisecond
 )
 
@@ -79,7 +79,8 @@ func (p *Bot) attended(ctx context.Context, run func(context.Context) error) err
 	return run(ctx)
 }
 
-// poll returns ErrBadCredentials, or nil when ctx ended.
+// poll asks Telegram for updates and hands them in, one answer after the other: only when an answer is stored, the next
+// request confirms it. It returns ErrBadCredentials, or nil when ctx ended.
 func (l *runner) poll(ctx context.Context) error {
 	l.status.Set(platforms.Connecting, "")
 	l.recall(ctx)
@@ -179,7 +180,8 @@ func (l *runner) hold() time.Duration {
 	return l.opts.Duration(keyPollTimeout)
 }
 
-// fetch asks for so many updates at most.
+// fetch asks Telegram for updates, limit at most, from the cursor's offset on. hold is how long Telegram may wait for
+// the first one.
 func (l *runner) fetch(ctx context.Context, hold time.Duration, limit int) ([]*received, error) {
 	params := tgbotapi.Params{
 		"limit":           strconv.Itoa(limit),
@@ -213,7 +215,7 @@ func (l *runner) deliver(ctx context.Context, b platforms.Batch, of []*received)
 	looking, enough := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Add(1)
-	late := time.AfterFunc(lookAfter, func() { // nearly always the disk is quicker, so no goroutine stands by
+	late := time.AfterFunc(lookAfter, func() { // nearly always the disk is quicker, so no goroutine waits for this
 		defer wg.Done()
 		l.lookOut(looking, of)
 	})
@@ -253,7 +255,7 @@ func (l *runner) lookOut(ctx context.Context, of []*received) {
 	}
 }
 
-// trouble says in the status and the log why a call failed, and pauses. It returns an error if no further try can help.
+// trouble sets the status and logs why a call failed, and pauses. It returns an error if no further try can help.
 func (l *runner) trouble(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil

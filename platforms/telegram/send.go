@@ -27,7 +27,7 @@ func (p *Bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 	return p.turns.Post(ctx, a.Chat, l)
 }
 
-// letter is a text on its way, in parts.
+// letter is a text that is being sent, in parts. It is a sender.Text.
 type letter struct {
 	p      *Bot
 	place  place
@@ -40,7 +40,8 @@ type letter struct {
 	buttons string
 }
 
-// letter renders and cuts a text: one long text at a time, for that takes many times its size in memory.
+// letter renders and cuts a text. Only one long text at a time is rendered, because that takes many times the text's
+// size in memory.
 func (p *Bot) letter(content string) (*letter, error) {
 	if markdown.TooLong(content) {
 		return nil, errTooLong
@@ -78,16 +79,16 @@ func (l *letter) unformat() bool {
 	return false
 }
 
-// place says where in a chat a message goes, and whether it is silent.
+// place is where in a chat a message is sent (its topic, the message it replies to), and whether it is silent.
 type place struct {
 	thread   string
 	reply    string // message number
-	fallback string // to reply to when the thread cannot be addressed
+	fallback string // the message number to reply to when the thread is refused
 	silent   bool
 }
 
 // placeOf reads the gateway's hints. Silent are only messages that a gateway marks as being about its own state: older
-// gateways leave "notify" out of cron messages, too, which people are to hear.
+// gateways leave "notify" out of cron messages, too, which should notify people.
 func placeOf(a relay.Send) place {
 	m := a.Meta
 	pl := place{thread: threadOf(m), silent: m.NonConversational && !m.Notify}
@@ -114,7 +115,7 @@ func placeOf(a relay.Send) place {
 func (pl place) into(params tgbotapi.Params) {
 	params.AddNonEmpty("message_thread_id", pl.thread)
 	params.AddBool("disable_notification", pl.silent)
-	if pl.reply != "" { // if the message with that number still stands
+	if pl.reply != "" { // a reply if the message still exists
 		params["reply_parameters"] = `{"message_id":` + pl.reply + `,"allow_sending_without_reply":true}`
 	}
 }
@@ -150,8 +151,10 @@ func threadOf(m relay.Metadata) string {
 	return ""
 }
 
+// Left implements sender.Text.
 func (l *letter) Left() int { return len(l.parts) }
 
+// Skip implements sender.Text. A part with buttons is never dropped.
 func (l *letter) Skip(err error) bool {
 	if !refusedEmpty(err) || l.buttons != "" && len(l.parts) == 1 {
 		return false
@@ -160,6 +163,7 @@ func (l *letter) Skip(err error) bool {
 	return true
 }
 
+// Send implements sender.Text.
 func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, error) {
 	for {
 		params := l.p.textParams(l.parts[0])
@@ -220,7 +224,7 @@ func (p *Bot) call(ctx context.Context, t *sender.Turn, method string, params tg
 	return err
 }
 
-// inChat is call for a request that the function once makes with params.
+// inChat is call for a request that the function once sends, with params.
 func (p *Bot) inChat(ctx context.Context, t *sender.Turn, params tgbotapi.Params, once func(context.Context) error) error {
 	do := sender.Call{Do: func(ctx context.Context) error {
 		params["chat_id"] = string(t.Chat)

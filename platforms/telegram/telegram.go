@@ -2,12 +2,13 @@
 // them, turns them into events, and carries actions out. telegram-bot-api is its transport. The types and the poll loop
 // are its own, because the library's types know no topics, and its loop has no cursor that waits for the disk.
 //
-// An operator with a public address may have updates posted; it saves only the open request. The web hook's secret is
-// drawn at each start and stored nowhere: until Telegram knows the new one its requests are refused, and it repeats
-// them for a day. A bot that polls removes a web hook that this program set; one that somebody else has set stays.
-// Nothing is lost or comes twice when an operator changes from one way to the other: both lead through one reader, and
-// the poll's cursor stands still meanwhile. Telegram posts the next update only after the one before was taken. So with
-// a web hook albums and pasted texts are not joined, and a press is answered late while the disk stalls.
+// An operator with a public address may have updates posted, which saves only the open request. The web hook's secret
+// is drawn at each start and stored nowhere: until Telegram knows the new secret, its requests are refused, and
+// Telegram repeats them for a day. A bot that polls removes a web hook that this program set; one that somebody else
+// has set stays. Nothing is lost or comes twice when an operator changes from one way to the other: both use one
+// reader, and the poll's cursor does not change while updates are posted. Telegram posts the next update only after the
+// one before was stored. So with a web hook albums and pasted texts are not joined, and a press is answered late while
+// the disk stalls.
 //
 // Invariants, besides those of package platforms:
 //
@@ -140,7 +141,7 @@ type Bot struct {
 	// hookURL is where Telegram posts updates, or did before the bot polled; empty: there is no such address.
 	hookURL   string
 	hooked    *hooked       // nil: the bot polls
-	lookEvery time.Duration // at the web hook; tests shorten it
+	lookEvery time.Duration // the pause between two checks of the web hook; tests shorten it
 
 	*examiner // asks Telegram about the bot
 
@@ -184,7 +185,7 @@ func (p *Bot) ID() relay.Bot { return p.bot }
 
 func (p *Bot) Status() platforms.Status { return p.status.Get() }
 
-// checkPollTimeout: the API takes whole seconds, 50 at most.
+// checkPollTimeout returns an error unless v is a time that the API accepts: whole seconds, 50 at most.
 func checkPollTimeout(v string) error {
 	d, err := time.ParseDuration(v)
 	if err != nil || d < time.Second || d > 50*time.Second || d%time.Second != 0 {

@@ -20,7 +20,8 @@ const (
 	maxTopicName = 128
 )
 
-// topics remembers the names of topics, for no method of the API tells one. Its methods may be called from any goroutine.
+// topics remembers the names of topics, because no method of the API returns one. Its methods may be called from any
+// goroutine.
 type topics struct {
 	mu    sync.Mutex // guards known
 	known map[topicKey]topicNames
@@ -76,7 +77,8 @@ func topicName(name string) string {
 }
 
 // CreateThread implements platforms.ThreadCreator: a topic of a forum, or of a private chat where the bot has topics.
-// The seed text is its first message. An anchor means nothing here. A topic that may have been made is not made again.
+// The seed text is its first message. An anchor is ignored. After an unknown outcome CreateThread returns the error and
+// does not try again.
 func (p *Bot) CreateThread(ctx context.Context, a relay.ThreadCreate) (relay.Result, error) {
 	name := topicName(a.Name)
 	if name == "" {
@@ -114,8 +116,8 @@ func (p *Bot) CreateThread(ctx context.Context, a relay.ThreadCreate) (relay.Res
 }
 
 // RenameThread implements platforms.ThreadRenamer. OnlyIfConnectorCreated wins over OnlyIfCurrentName, and also asks
-// that nobody is known to have renamed the topic since; that the connector made it, the hub knows (a.Made). Names are
-// those seen since the start.
+// that nobody is known to have renamed the topic since; a.Made, from the hub, says whether the connector made the
+// topic. Only names that were seen since the start are known.
 func (p *Bot) RenameThread(ctx context.Context, a relay.ThreadRename) (relay.Result, error) {
 	name := topicName(a.Name)
 	if name == "" {

@@ -88,6 +88,7 @@ type externalReply struct {
 	} `json:"origin"`
 }
 
+// memberUpdate is a change of somebody's membership in a chat.
 type memberUpdate struct {
 	Chat chat   `json:"chat"`
 	New  member `json:"new_chat_member"`
@@ -109,6 +110,7 @@ type poll struct {
 	} `json:"options"`
 }
 
+// titled is a game or a checklist, of which only the title is read.
 type titled struct {
 	Title string `json:"title"`
 }
@@ -117,7 +119,7 @@ type topic struct {
 	Name string `json:"name"` // empty in an edit that left it alone
 }
 
-// files are the files of a message, or of one that it quotes.
+// files are the files of a message, or of a message that it quotes.
 type files struct {
 	Sticker   *sticker `json:"sticker"`
 	Photo     []file   `json:"photo"` // one picture in several sizes

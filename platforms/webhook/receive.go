@@ -108,7 +108,7 @@ func (p *Bot) event(id string, at time.Time, body []byte) (ev relay.Event, err e
 	}, nil
 }
 
-// said returns the text of the message.
+// said returns the text of the message, with its title; of an event, its type and its data.
 func (m message) said() (string, error) {
 	if m.Text == nil {
 		if m.Type == "" {
@@ -139,7 +139,8 @@ func headed(s string) string {
 	return s
 }
 
-// checkName reports why s cannot name a person or a chat: either would be taken for another one's.
+// checkName returns why s cannot name a person or a chat; nil if it can. With '/' or ':' in it, the name would make the
+// id of another person or chat.
 func checkName(member, s string) error {
 	if len(s) > maxName || strings.ContainsFunc(s, func(r rune) bool { return r == '/' || r == ':' || !unicode.IsPrint(r) }) {
 		return fmt.Errorf("%q: want at most %d bytes without '/', ':' and control characters", member, maxName)

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// maxAnswer is how much is read of a receiver's answer, in bytes.
+	// maxAnswer is how many bytes are read of a receiver's answer.
 	maxAnswer = 64 << 10
 	// tryTime is how long a receiver may take, so that an action has time for another try.
 	tryTime = 10 * time.Second
@@ -94,11 +94,11 @@ func (p *Bot) post(ctx context.Context, id string, body []byte) error {
 	a, failed := p.out.Do(r, "post")
 	fault.Status, fault.Message = a.Status, http.StatusText(a.Status)
 	switch {
-	case a.Status >= 200 && a.Status < 300: // whatever else it says
+	case a.Status >= 200 && a.Status < 300: // whatever the body says
 		return nil
 	case failed != nil:
 		return failed
-	case a.Status >= 500: // it may have done something
+	case a.Status >= 500: // the receiver may have acted on the message
 	default:
 		if a.Status == http.StatusGone && !p.gone.Swap(true) {
 			p.status.Set(platforms.Degraded, "reply_url wants no more answers (410): take it out, or name another one, and restart")

@@ -131,7 +131,7 @@ func (p *Bot) Descriptor() relay.Descriptor {
 	}
 }
 
-// Run implements platforms.Bot. Nobody has to accept the hook's secret: it is connected at once.
+// Run implements platforms.Bot. No server has to accept the hook's secret, so the bot is connected at once.
 func (p *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	defer p.out.HTTP.CloseIdleConnections()
 	p.status.Set(platforms.Connected, "")

@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	maxAnswer = 1 << 20
+	maxAnswer = 1 << 20 // bytes of an answer of WeCom's
 	// early is how long before its end an access token is renewed.
 	early = 5 * time.Minute
-	// WeCom blocks clients that ask for access tokens often. So after a failure all callers go without one for a while.
-	// A token that replaces a refused one is kept for a while, even if it is refused, too.
+	// WeCom blocks clients that ask for access tokens often. So after a failure all callers get its error for
+	// afterFailure. A token that replaces a refused one is not renewed for afterRenewal, even if it is refused, too.
 	afterFailure = 5 * time.Second
 	afterRenewal = time.Minute
 )
 
-// WeCom's numbers.
+// WeCom's error codes.
 const (
 	codeBadSecret   = 40001
 	codeBadCorp     = 40013
@@ -48,13 +48,13 @@ type client struct {
 	secret relay.Secret
 	calls  *httpcall.Client
 
-	one chan struct{} // capacity 1: held while somebody asks for an access token
+	one chan struct{} // capacity 1: full while a caller asks WeCom for an access token
 
 	mu     sync.Mutex // guards the fields below
 	token  string     // the access token; empty: there is none
 	expire time.Time  // when it is renewed
 	why    error      // why there is no token
-	again  time.Time  // nobody asks before
+	again  time.Time  // no request for a token before this time
 }
 
 func newClient(corp, agent string, o platforms.Options) *client {
@@ -64,7 +64,8 @@ func newClient(corp, agent string, o platforms.Options) *client {
 	}
 }
 
-// cached returns the access token, or why there is none other than stale; ok is false if somebody has to ask for one.
+// cached returns the access token, or the error that explains why there is none other than stale; ok is false if WeCom
+// has to be asked for one.
 func (c *client) cached(stale string) (token string, err error, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,8 +83,8 @@ func (c *client) cached(stale string) (token string, err error, ok bool) {
 	}, true
 }
 
-// access returns an access token, other than stale. One question is asked for all callers; the next in line asks it
-// again only if it ended with its caller.
+// access returns an access token, other than stale. One request serves all callers that wait; the next of them sends it
+// again only if the ctx of the one that sent it has ended.
 func (c *client) access(ctx context.Context, stale string) (string, error) {
 	if token, err, ok := c.cached(stale); ok {
 		return token, err
@@ -113,7 +114,7 @@ func (c *client) access(ctx context.Context, stale string) (string, error) {
 	now := time.Now()
 	c.token, c.why, c.again = out.Token, err, time.Time{}
 	switch {
-	case ctx.Err() != nil: // the next in line asks
+	case ctx.Err() != nil: // the next caller asks
 	case err != nil:
 		c.again = now.Add(afterFailure)
 	case stale != "":
@@ -138,7 +139,7 @@ func (c *client) send(ctx context.Context, user, text string) (relay.MessageID, 
 		}
 		err = c.do(ctx, http.MethodPost, "message/send", url.Values{"access_token": {token}}, body, &out)
 		if f := httpcall.FaultOf(err); stale == "" && isStale(f) {
-			stale = token // once
+			stale = token // so the access token is renewed only once
 			continue
 		}
 		refused := &httpcall.Fault{What: "message/send", Status: http.StatusOK, Sent: httpcall.Refused}
@@ -208,7 +209,7 @@ func (c *client) do(ctx context.Context, method, path string, q url.Values, body
 	return f
 }
 
-// addressIn returns the address in WeCom's words, such as "not allow to access from your ip, … from ip: 192.0.2.1".
+// addressIn returns the IP address in WeCom's words, such as "not allow to access from your ip, … from ip: 192.0.2.1".
 func addressIn(words string) string {
 	for _, w := range strings.FieldsFunc(words, func(r rune) bool { return r == ' ' || r == ',' || r == '[' || r == ']' }) {
 		if a, err := netip.ParseAddr(strings.TrimPrefix(w, "ip:")); err == nil {

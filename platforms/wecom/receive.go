@@ -15,7 +15,7 @@ import (
 
 const (
 	maxBody = 64 << 10
-	// wait is how long we let WeCom wait while a message is stored; it gives up after 5 s, and repeats.
+	// wait is how long we let WeCom wait while a message is stored; WeCom gives up after 5 s, and repeats its request.
 	wait     = 4 * time.Second
 	textType = "text/plain; charset=utf-8"
 )
@@ -85,7 +85,7 @@ func enclosed(envelope []byte) string {
 	return strings.TrimSuffix(strings.TrimPrefix(text, "<![CDATA["), "]]>")
 }
 
-// take hands in a message. One that makes no sense is answered with success, too, or WeCom would repeat it.
+// take hands in a message. A message that makes no sense is answered with success, too, or WeCom would repeat it.
 func (p *Bot) take(ctx context.Context, plain []byte) platforms.HookAnswer {
 	done := inbox.OK(textType, "")
 	var b platforms.Batch

@@ -18,7 +18,7 @@ const maxText = 2048
 
 // Send implements platforms.Bot.
 func (p *Bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
-	user, _ := p.user(a.Chat) // turns.Post checks that it is one
+	user, _ := p.user(a.Chat) // turns.Post refuses a chat that is no user's
 	parts, err := plain.Parts(a.Content, maxText, utf8.RuneLen)
 	if err != nil {
 		return relay.Result{}, relay.Refused(err.Error(), nil)
@@ -61,7 +61,8 @@ func explained(err error) *relay.ActionError {
 	})
 }
 
-// rates stay below WeCom's for a person, 30 messages a minute and 1,000 an hour: it drops more without a word.
+// rates stay below WeCom's limit for a person, 30 messages a minute and 1,000 an hour: WeCom drops further ones without
+// an error.
 func rates() ratelimit.Rates {
 	return ratelimit.Rates{
 		Bot:  ratelimit.Rate{Every: 50 * time.Millisecond, Burst: 20},

@@ -3,7 +3,7 @@
 //
 // Invariants, besides those of package platforms:
 //
-//  1. Before WeCom's signature over the encrypted text is verified, nothing of a request counts; after that, only the
+//  1. Before WeCom's signature over the encrypted text is verified, no part of a request is used; after that, only the
 //     encrypted text.
 //  2. A person is known by corporation and user: two corporations may have the same user.
 //  3. The application's secret and the access token stand in URLs, which no error, log line or status quotes.
@@ -149,7 +149,7 @@ func checkAgent(v string) error {
 	return nil
 }
 
-// checkID wants corporation and user.
+// checkID returns an error unless id names a corporation and a user of it.
 func checkID(id string) error {
 	if corp, user, _ := strings.Cut(id, ":"); checkCorp(corp) != nil || !isUser(user) {
 		return errors.New("people are known by corporation and user, like ww0123456789abcdef:ann")
@@ -188,13 +188,13 @@ func (p *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	})
 }
 
-// look asks for an access token.
+// look asks WeCom for an access token, which shows whether the credentials are accepted.
 func (p *Bot) look(ctx context.Context) error {
 	_, err := p.api.access(ctx, "")
 	return err
 }
 
-// judge says what it means for the bot when WeCom gives no access token.
+// judge returns the state of the bot, and its reason, when WeCom gives no access token.
 func judge(f *httpcall.Fault) (platforms.State, string) {
 	if f.Code == codeBadSecret || f.Code == codeBadCorp {
 		return platforms.BadCredentials, "WeCom does not accept corp_id with this secret"
@@ -202,7 +202,7 @@ func judge(f *httpcall.Fault) (platforms.State, string) {
 	return platforms.Degraded, troubled(f)
 }
 
-// troubled says for the operator why WeCom does not answer.
+// troubled returns, in words for the operator, why WeCom refuses requests or does not answer.
 func troubled(f *httpcall.Fault) string {
 	switch {
 	case isStale(f):

@@ -73,7 +73,8 @@ func (d *Desk) pushKey(ctx context.Context, r *request) error {
 	return r.read()
 }
 
-// prove finds the caller to whom a credential of that purpose belongs, and counts the request against the caller's rate.
+// prove finds the caller to whom a credential of that purpose belongs, and counts the request against the caller's
+// rate.
 func (d *Desk) prove(ctx context.Context, r *request, purpose, credential string) error {
 	if credential == "" || len(credential) > relay.MaxName {
 		return d.failed(r)
@@ -121,8 +122,8 @@ func (t target) chat() relay.ChatID { return t.Program.Chat(t.session) }
 const mainSession = "main"
 
 // find returns the agent that id names, among those that c may reach. If no agent has the whole id, the part before the
-// last "@" is the agent's id, and the part behind that "@" is the session; a session in the argument session replaces it.
-// It refuses with NotFound after the same reads, whether or not there is such an agent.
+// last "@" is the agent's id, and the part behind that "@" is the session; a session in the argument session replaces
+// it. It refuses with NotFound after the same reads, whether or not there is such an agent.
 func (d *Desk) find(ctx context.Context, c caller, id, session string) (t target, err error) {
 	whole, err := d.reaches(ctx, c, id)
 	if err != nil {

@@ -61,8 +61,8 @@ func (d *Desk) exchange(ctx context.Context, r *request) (any, error) {
 // errNoReply is the answer to an exchange if the agent has not replied in time.
 var errNoReply error = routes.Refused(http.StatusGatewayTimeout, "no reply")
 
-// ask hands over h and waits for the agent's final answer until ctx ends. If ctx ends because the caller's time is over,
-// ask returns the last answer so far, with a warning.
+// ask hands over h and waits for the agent's final answer until ctx ends. If ctx ends because the caller's time is
+// over, ask returns the last answer so far, with a warning.
 func (d *Desk) ask(ctx context.Context, c caller, h handed) (last callers.Reply, warnings []string, err error) {
 	said, done := d.bot.awaitReplies(c.Name)
 	defer done()
@@ -104,8 +104,8 @@ type turns struct {
 	lines map[relay.ChatID]*line
 }
 
-// line is the queue of one chat. users counts the exchanges that wait in it or have the turn; busy is full while one has
-// the turn.
+// line is the queue of one chat. users counts the exchanges that wait in it or have the turn; busy is full while one
+// has the turn.
 type line struct {
 	busy  chan struct{} // capacity 1
 	users int

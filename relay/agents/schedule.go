@@ -54,7 +54,8 @@ func (d *Desk) Run(ctx context.Context) error {
 	}
 }
 
-// deliverDue delivers the messages that are due, and returns when the next one will be; ok is false if none is scheduled.
+// deliverDue delivers the messages that are due, and returns when the next one will be; ok is false if none is
+// scheduled.
 func (d *Desk) deliverDue(ctx context.Context) (next time.Time, ok bool, err error) {
 	for ctx.Err() == nil {
 		rec, ok, err := d.db.Callers.Next(ctx)

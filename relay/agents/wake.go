@@ -182,7 +182,7 @@ func (d *Desk) wakeWith(ctx context.Context, c caller, h handed, wait time.Durat
 	out.WokenAt = milli(d.now())
 	switch {
 	case out.Woken:
-	case awake && rec.Skipped: // it is connected, but cannot be given anything now
+	case awake && rec.Skipped: // the agent is connected, but gets no messages now
 		out.Warnings = rec.Warnings
 	default:
 		out.Warnings = []string{warning}

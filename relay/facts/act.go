@@ -72,9 +72,9 @@ func (fs *Facts) talkFacts(ctx context.Context, c store.Conversation) (gate.ActF
 }
 
 // holds reports whether the instance holds the grant covering place. known says that place is complete; otherwise only
-// its chat is known, and the platform is asked for the rest. The platform is asked only if the instance holds some grant
-// on it, so that no other instance can cause such requests. If the platform does not know the place either, only a grant
-// that names the chat counts.
+// its chat is known, and the platform is asked for the rest. The platform is asked only if the instance holds some
+// grant on it, so that no other instance can cause such requests. If the platform does not know the place either, only
+// a grant that names the chat counts.
 func (fs *Facts) holds(ctx context.Context, i relay.InstanceID, p platforms.Bot, place relay.Place, known bool) (bool, error) {
 	if !known {
 		some, err := fs.Grants(ctx, store.GrantFilter{Instance: i, Platform: place.Platform, Limit: 1})

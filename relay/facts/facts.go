@@ -1,6 +1,6 @@
 // Package facts gathers the facts that decide who gets an event and who may act on a chat: from the database and, where
-// the database does not know, from the networks. The gate decides by these facts. A fact that cannot be learned counts as
-// no.
+// the database does not know, from the networks. The gate decides by these facts. A fact that cannot be learned counts
+// as no.
 package facts
 
 import (

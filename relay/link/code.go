@@ -22,8 +22,8 @@ func newCode() string { return relay.RandomOf(alphabet, codeLen) }
 // display returns the code as people see it: in groups of three.
 func display(code string) string { return code[:3] + "-" + code[3:6] + "-" + code[6:] }
 
-// parseCode reads a code as people type it: in upper or lower case, with blanks and dashes anywhere, and with letters in
-// place of the digits that they look like. The result has no dash.
+// parseCode reads a code as people type it: in upper or lower case, with blanks and dashes anywhere, and with letters
+// in place of the digits that they look like. The result has no dash.
 func parseCode(typed string) (code string, ok bool) {
 	var b strings.Builder
 	for _, r := range typed {

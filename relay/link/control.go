@@ -39,8 +39,8 @@ type Control struct {
 
 // Command returns the control message in ev; ok is false if there is none. In a direct message, a control message is
 // every command with a verb's name, a deep link with a code, and a press on a button of the answer to /agent. Elsewhere
-// it is only "/link" with a code, because no more people must see the code. A command for another bot is never a control
-// message.
+// it is only "/link" with a code, because no more people must see the code. A command for another bot is never a
+// control message.
 func Command(ev relay.Event) (c Control, ok bool) {
 	direct := ev.Source.ChatType == relay.ChatDM
 	if p := ev.Prompt; p != nil { // an option may be called "link"

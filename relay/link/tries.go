@@ -18,8 +18,8 @@ const (
 	maxTriers = 4096
 )
 
-// trier is somebody whose tries are counted: a person; if a message has no author, a chat; or, with a platform only, all
-// people of a network on which answers cost money.
+// trier is somebody whose tries are counted: a person; if a message has no author, a chat; or, with a platform only,
+// all people of a network on which answers cost money.
 type trier struct {
 	platform relay.PlatformID
 	user     relay.UserID

@@ -178,8 +178,8 @@ func (s *answers) way(a Answer, ended *outbound.Ended) gate.Decision {
 	return d
 }
 
-// withWays adds the outcomes of answers to all, in the order of time, if e asks for them. A question about an event or a
-// person does not, because such an outcome belongs to neither.
+// withWays adds the outcomes of answers to all, in the order of time, if e asks for them. A question about an event or
+// a person does not, because such an outcome belongs to neither.
 func (s *history) withWays(ctx context.Context, e Explain, all []gate.Decision) ([]gate.Decision, error) {
 	if e.Event != "" || e.Person != "" {
 		return all, nil

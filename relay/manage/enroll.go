@@ -109,7 +109,7 @@ func (s *gateways) enrolled(g store.Gateway, wakeURL string, secret, deliveryKey
 	e.Env = s.env(wakeURL)
 	e.Env[envID], e.Env[envSecret], e.Env[envDeliveryKey] = string(e.Gateway), e.Secret, e.DeliveryKey
 	// Gateways of June 2026 check users themselves, and would refuse everybody whose messages come from the connector.
-	// Newer ones trust the connector, and do not need this line.
+	// Newer ones trust the connector and do not check.
 	e.Env[EnvAllowAll] = "true"
 	return e
 }

@@ -29,8 +29,8 @@ const (
 	EnvAllowAll = "GATEWAY_ALLOW_ALL_USERS"
 )
 
-// env returns the variables that every gateway's .env needs. Of several bots on one platform it names none, which makes a
-// gateway serve all of them.
+// env returns the variables that every gateway's .env needs. Of several bots on one platform it names none, which makes
+// a gateway serve all of them.
 func (a *surroundings) env(wakeURL string) map[string]string {
 	env := map[string]string{envURL: a.set.URL, envBusyAck: "false"}
 	if wakeURL != "" {

@@ -22,7 +22,8 @@ type Diagnosis struct {
 	Findings finding.List `json:"findings"`      // the worst first
 }
 
-// Diagnose looks for faults, and asks the networks about the bots. These questions end with ctx, or after examineWithin.
+// Diagnose looks for faults, and asks the networks about the bots. These questions end with ctx, or after
+// examineWithin.
 func (s *observer) Diagnose(ctx context.Context, l Look) (d Diagnosis, err error) {
 	st, err := s.status(ctx, true)
 	if err != nil {
@@ -106,8 +107,9 @@ func (s *observer) findings(ctx context.Context, st *Status, seen Seen, live map
 	return nil
 }
 
-// reach adds to seen what shows whether messages can reach the instances in live: networks without a bot, on each network
-// the first instance with a binding or a grant, instances with neither, and programs that may reach no such instance.
+// reach adds to seen what shows whether messages can reach the instances in live: networks without a bot, on each
+// network the first instance with a binding or a grant, instances with neither, and programs that may reach no such
+// instance.
 func (s *observer) reach(ctx context.Context, st *Status, seen *Seen, live map[relay.InstanceID]bool) error {
 	seen.Served, seen.Bound, seen.Granted = len(live), make(map[relay.PlatformID]relay.InstanceID), make(map[relay.PlatformID]relay.InstanceID)
 	hosted := make(map[relay.PlatformID]bool)

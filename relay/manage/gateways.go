@@ -124,9 +124,9 @@ func revoked(name string) error {
 	return refuse(NotFound, "the credentials of %q are revoked", name).try("enroll", name)
 }
 
-// Revoke makes a gateway's credentials invalid; its session is closed at once. If it was the last gateway of its instance,
-// the instance's bindings and grants are deleted, and the messages in its buffer become dead letters. Refused with
-// NotFound.
+// Revoke makes a gateway's credentials invalid; its session is closed at once. If it was the last gateway of its
+// instance, the instance's bindings and grants are deleted, and the messages in its buffer become dead letters. Refused
+// with NotFound.
 func (s *gateways) Revoke(ctx context.Context, by audit.Actor, n Named) (Gateway, error) {
 	g, err := s.gateway(ctx, n.Name)
 	if err != nil {

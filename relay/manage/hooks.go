@@ -14,8 +14,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// manyUnsigned is how many requests in a row with a wrong signature cause a warning: single ones come from strangers, or
-// from a network's own tests.
+// manyUnsigned is how many requests in a row with a wrong signature cause a warning: single ones come from strangers,
+// or from a network's own tests.
 const manyUnsigned = 3
 
 // HookStatus describes the HTTP calls of a bot's network.

@@ -171,8 +171,8 @@ func (s *people) Bind(ctx context.Context, by audit.Actor, b Bind) (Binding, err
 	return out, err
 }
 
-// rebind calls do, which changes b's binding, with the instance that find returns for b's name, and returns the binding.
-// unbound is the refusal if there is no such binding; nil: there need not be one.
+// rebind calls do, which changes b's binding, with the instance that find returns for b's name, and returns the
+// binding. unbound is the refusal if there is no such binding; nil: there need not be one.
 func (s *people) rebind(ctx context.Context, find func(context.Context, string) (store.Instance, error),
 	b Bind, unbound *Error, do func(store.Instance) error,
 ) (Binding, error) {

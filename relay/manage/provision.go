@@ -127,9 +127,9 @@ func (s *newcomers) usable(p Provision) (_ Provision, wakeFault string, warnings
 // seatTries bounds the search for a gateway id: variations of a name, and races with other calls.
 const seatTries = 16
 
-// seatFor finds or makes the gateway of p. If the wanted name is taken, the gateway gets another name and no refusal: ids
-// default to host names, which containers share, and nobody must learn whose the name was. All calls of one start get the
-// same name.
+// seatFor finds or makes the gateway of p. If the wanted name is taken, the gateway gets another name and no refusal:
+// ids default to host names, which containers share, and nobody must learn whose the name was. All calls of one start
+// get the same name.
 func (s *newcomers) seatFor(ctx context.Context, by audit.Actor, p Provision) (store.Gateway, error) {
 	variation := 0
 	for range seatTries {
@@ -169,7 +169,7 @@ func (s *newcomers) seat(ctx context.Context, by audit.Actor, p Provision, id re
 		return g, false, err
 	}
 	if err == nil && i.Tenant != p.Tenant {
-		if p.Instance == "" && p.AssertedInstance == "" { // it did not ask for this one
+		if p.Instance == "" && p.AssertedInstance == "" { // p did not ask for this instance, so another id may do
 			return g, false, nil
 		}
 		return g, false, noGateway(string(g.Instance))

@@ -36,9 +36,9 @@ type Standings struct {
 	wake   chan struct{} // full: a hint came
 	news   chan struct{} // the known status changed
 
-	mu    sync.Mutex // guards the fields below
+	mu    sync.Mutex                             // guards the fields below
 	hints map[relay.Bot][]platforms.RosterChange // reported changes about which no round has asked yet
-	known map[standing][]finding.Finding // the newest answer about each place
+	known map[standing][]finding.Finding         // the newest answer about each place
 }
 
 // standing is a bot in a place.
@@ -63,8 +63,8 @@ func NewStandings(bots func() []platforms.Bot, grants Grants, log *slog.Logger) 
 // News receives a value when the findings have changed.
 func (s *Standings) News() <-chan struct{} { return s.news }
 
-// Changed keeps, from a bot's report about who can see which chats, the changes that concern the bot itself, for the next
-// round. It does not block, and may be called from any goroutine.
+// Changed keeps, from a bot's report about who can see which chats, the changes that concern the bot itself, for the
+// next round. It does not block, and may be called from any goroutine.
 func (s *Standings) Changed(bot relay.Bot, changes []platforms.RosterChange) {
 	own := slices.DeleteFunc(slices.Clone(changes), func(c platforms.RosterChange) bool { return c.User != "" && string(c.User) != string(bot.ID) })
 	if len(own) == 0 {

@@ -6,7 +6,8 @@
 //  1. A fault is reported once, and so is its end, also over restarts.
 //  2. At most ten messages are sent in 24 hours. The tenth says that more are held back; these are sent later, if their
 //     findings are still present then.
-//  3. Nothing about a bot goes through that bot, and a fault of a target itself (finding.NotifyFailing) is not reported.
+//  3. Nothing about a bot goes through that bot, and a fault of a target itself (finding.NotifyFailing) is not
+//     reported.
 //  4. A message holds codes, ids, names of bots and gateways, and the words of findings: nothing that people wrote.
 //  5. A report is stored after its message was sent, and at no other time. A crash between the two sends it twice.
 package notify

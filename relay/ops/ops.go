@@ -1,10 +1,10 @@
-// Package ops is the table of all operations of the connector. Each operation has one row: its name, its arguments and its
-// result as types, who may ask for it and how, and the method of package manage that carries it out. The command line,
-// the admin socket, the HTTP API and the man pages are made from this table.
+// Package ops is the table of all operations of the connector. Each operation has one row: its name, its arguments and
+// its result as types, who may ask for it and how, and the method of package manage that carries it out. The command
+// line, the admin socket, the HTTP API and the man pages are made from this table.
 //
 // Two columns say who may ask. An operation with a command is for the operator: everybody who can open the admin
-// socket, or the database. An operation with a route is for a gateway, or for a program that manages gateways, about its
-// own instance only; relay/api proves which instance that is. The front end has the words: the table has none.
+// socket, or the database. An operation with a route is for a gateway, or for a program that manages gateways, about
+// its own instance only; relay/api proves which instance that is. The front end has the words: the table has none.
 //
 // Invariants:
 //

@@ -3,7 +3,8 @@ package ops
 import "github.com/hermes-connector/hermes-connector/relay/manage"
 
 // The operations: the name, the operator's command, the gateway's route, and the method. An operation with an empty
-// command is not for the operator; one with an empty route is not for gateways. A renamed command keeps its former name.
+// command is not for the operator; one with an empty route is not for gateways. A renamed command keeps its former
+// name.
 var (
 	// Gateways and their credentials.
 	Enroll       = change("enroll", "enroll NAME", "", (*manage.Service).Enroll)

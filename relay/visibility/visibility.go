@@ -1,5 +1,5 @@
-// Package visibility remembers who can see which chat, as the platforms say. If a platform does not say whether somebody
-// sees a chat, the answer counts as no.
+// Package visibility remembers who can see which chat, as the platforms say. If a platform does not say whether
+// somebody sees a chat, the answer counts as no.
 //
 // A person's own message in a shared chat proves for a minute that they see it, also for actions there: where Telegram
 // hides the members, nobody could be answered otherwise.

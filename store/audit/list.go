@@ -130,7 +130,7 @@ func oldest(w *table.Writer, of auditor, from uint64) (k []byte, e Entry) {
 	return nil, Entry{}
 }
 
-// drop deletes the row e under k, which is the oldest of those counted with one of its auditors, and lowers the counts
+// drop deletes the row e under k, which is the oldest row of its tenant or of its credential, and lowers the counts
 // that include it.
 func drop(w *table.Writer, k []byte, e Entry) error {
 	if err := w.Delete(Rows, k); err != nil {
@@ -203,9 +203,9 @@ type Log struct{ db *table.DB }
 // New returns the list of db.
 func New(db *table.DB) *Log { return &Log{db} }
 
-// List lists the newest limit rows of all tenants, or of those that which selects, the newest last; a limit of 0 means
-// all. The newest 10,000 rows of each tenant are kept, and of the rows without a tenant; at most 2,000 of a tenant's
-// rows belong to one credential. Damaged rows come back as an error that names them, together with the others.
+// List lists the newest limit rows of all tenants, or of the rows that which selects, the newest last; a limit of 0
+// means all. The newest 10,000 rows of each tenant are kept, and of the rows without a tenant; at most 2,000 of a
+// tenant's rows belong to one credential. Damaged rows come back as an error that names them, together with the others.
 func (l *Log) List(ctx context.Context, limit int, which ...func(Entry) bool) ([]Entry, error) {
 	var bad error
 	out, err := table.Get(ctx, l.db, "audit", func(t *bolt.Tx) (out []Entry, _ error) {

@@ -1,8 +1,8 @@
 // Package authors is the log of which instance sent which message and set which reaction, for a while: only that
 // instance may change it.
 //
-// Notes wait in memory until a commit takes them along (table.Notes). If a crash loses some, nobody remembers those
-// messages.
+// Notes wait in memory until a commit takes them along (table.Notes). If a crash loses notes, the authors of their
+// messages are not known.
 package authors
 
 import (

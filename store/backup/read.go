@@ -19,8 +19,8 @@ const ageHeader = "age-encryption.org/"
 var ErrEncrypted = errors.New("it is encrypted")
 
 // Open opens the backup at path for restore.Restore, decrypted. identity is the age key file that decrypts it; empty
-// for none. ErrEncrypted: it needs one. The data is authentic as far as it was read: a file that was cut off ends in an
-// error.
+// for none. ErrEncrypted: the backup needs an identity. The data is authentic as far as it was read: a file that was
+// cut off ends in an error.
 func Open(path, identity string) (io.ReadCloser, error) {
 	f, err := os.Open(path)
 	if err != nil {

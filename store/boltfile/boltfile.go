@@ -1,5 +1,5 @@
 // Package boltfile is a checked bbolt file with one writer. A read returns the data that was written, or an error that
-// tells of damage; a write returns after the sync. The package does not know the records: the Format tells it what it
+// names the damage; a write returns after the sync. The package does not know the records: the Format tells it what it
 // needs to know.
 //
 // Every value is stored in an envelope with a checksum over its key and itself (envelope.go). A digest over all records
@@ -171,7 +171,7 @@ func lock(path string, o Options) (b *bolt.DB, f *os.File, err error) {
 	if b, err = OpenBolt(path, o); err != nil {
 		return nil, nil, err
 	}
-	// We may have got the lock because another process has just put a new file in the place of this one.
+	// This process may have got the lock because another one has just put a new file in the place of this file.
 	opened, err1 := f.Stat()
 	named, err2 := os.Stat(path)
 	if err1 != nil || err2 != nil || !os.SameFile(opened, named) {

@@ -52,7 +52,8 @@ func squeezeDue(b *bolt.DB) (due bool) {
 
 func forgetSqueeze(t *bolt.Tx) error { return t.Bucket([]byte(MetaBucket)).Delete([]byte(squeezeKey)) }
 
-// compact puts a copy of the database b without its free pages in the place of path.
+// compact puts a copy of the database b without its free pages in the place of the file at path, after it has checked
+// that the copy has the records of was.
 //
 // Only Open compacts, because bbolt reads through a mapping of the one file it opened.
 func compact(path string, b *bolt.DB, was Found, o Options) error {
@@ -71,7 +72,7 @@ func compact(path string, b *bolt.DB, was Found, o Options) error {
 
 // compactInto copies all records of b into the empty file temp. It does not sync temp.
 func compactInto(temp string, b *bolt.DB, o Options) error {
-	o.OpenFile = os.OpenFile // tests want to hear only of the database itself
+	o.OpenFile = os.OpenFile // the OpenFile of a test is for the database itself only
 	dst, err := OpenBolt(temp, o)
 	if err != nil {
 		return err
@@ -79,7 +80,8 @@ func compactInto(temp string, b *bolt.DB, o Options) error {
 	dst.NoSync = true // the caller syncs the whole file once
 	err = bolt.Compact(dst, b, BatchBytes)
 	if err == nil {
-		err = Update(dst, func(*bolt.Tx) error { return nil }) // this makes the digest anew: it names a commit, and the copy's commits have other numbers
+		// Update makes the digest anew: a digest names its commit, and the copy's commits have other numbers.
+		err = Update(dst, func(*bolt.Tx) error { return nil })
 	}
 	return errors.Join(err, dst.Close())
 }

@@ -9,12 +9,12 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// A page that points to an older copy of another one, which is sound in itself, makes records go
-// missing, or come back, with every checksum in order. So the file keeps a digest of all its
-// records, changed with them in the same transaction, and every start compares. The digest names its
-// commit, too: a whole tree of older pages fits its own digest.
+// A page may point to an older copy of another page, which is sound in itself. Then records are missing, or deleted
+// ones are back, though every checksum fits. So the file has a digest of all its records, which changes with them in
+// the same transaction, and every start compares it with the records. The digest names its commit, too: a whole tree of
+// older pages fits its own digest.
 const (
-	MetaBucket = "meta" // the digest's, and whatever else the owner puts there
+	MetaBucket = "meta" // the bucket of the digest, and of whatever else the owner puts there
 	digestKey  = "digest"
 )
 

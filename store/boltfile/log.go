@@ -21,8 +21,8 @@ import (
 //	…         the changes, in order
 //	4 bytes   CRC-32C over all of that
 //
-// The place is also a record of the file. So a file alone tells which entry it ends with, and whether somebody who had
-// it alone has changed it since: a migration, damage set aside, a restore. Then its next entry is a base.
+// The place is also a record of the file. So the file alone shows which entry it ends with, and whether it was changed
+// since without the log: by a migration, by setting damage aside, or by a restore. Then its next entry is a base.
 const (
 	entryVersion = 1
 	entryHead    = 6
@@ -121,7 +121,7 @@ func (f *File) entry(w *Writer, base bool) (Place, []byte, error) {
 	if err != nil {
 		return was, nil, err
 	}
-	if base { // no number may come twice: the base comes after the log's newest entry, and after the file's, which the log may have lost
+	if base { // no number may come twice: neither one of the log's nor, where the log has lost entries, the file's
 		was.N = max(l.Top, was.N)
 	}
 	p := was.next(l.Term, w.recorded, besidesPlace(f.digest.plus(w.delta), w.Tx))
@@ -223,7 +223,7 @@ type Entry struct {
 	changes []byte
 }
 
-// ParseEntry reads an entry that Append was given. ErrDamaged: it is not one.
+// ParseEntry reads an entry that Append was given. ErrDamaged: b is no such entry.
 func ParseEntry(b []byte) (e Entry, err error) {
 	if len(b) < entryHead+placeSize+4 || b[0] != entryVersion || b[1] > 1 {
 		return e, errEntry
@@ -317,7 +317,8 @@ func Follow(path string, o Options) (*Follower, error) {
 	if err := b.View(func(t *bolt.Tx) (err error) { f.at, err = PlaceOf(t); return err }); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
-	if got.FellBack && f.at.N > 0 { // a commit without changes replaces the unfinished one, or the next start would say that it is lost
+	if got.FellBack && f.at.N > 0 {
+		// A commit without changes replaces the unfinished one, or the next start would report a lost commit.
 		o.Log.Warn("the newest commit of the database did not end; the log has all that anybody was told of")
 		err := b.Update(func(t *bolt.Tx) error {
 			d, err := storedDigest(t)
@@ -381,7 +382,7 @@ func dropAll(t *bolt.Tx) error {
 	return err
 }
 
-// recordAll makes w record the whole file, as it is.
+// recordAll makes w record all buckets and records of the file, except the digest and the place.
 func (w *Writer) recordAll() error {
 	return w.ForEach(func(name []byte, b *bolt.Bucket) error {
 		bucket := string(name)

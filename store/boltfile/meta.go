@@ -9,8 +9,8 @@ import (
 	"os"
 )
 
-// bbolt keeps two meta pages and writes them in turn: the newest intact one says where the last
-// commit begins, the other one where the commit before it did.
+// bbolt keeps two meta pages and writes them in turn: the newer one says where the tree of the last commit begins, the
+// other one where that of the commit before it does. bbolt uses the newest that is intact.
 const (
 	metaMagic   = 0xED0CDAED
 	metaVersion = 2
@@ -20,6 +20,7 @@ const (
 	pageHeader  = 16
 )
 
+// meta is what a meta page says about its commit.
 type meta struct {
 	at                int64 // in the file, without its page's header
 	pageSize          uint32

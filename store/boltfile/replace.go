@@ -52,7 +52,7 @@ func Replace(path string, r io.Reader, o Options, prepare func(temp string, form
 }
 
 // A backup is the file as one commit left it, and a trailer behind its last page that says when it was made. A database
-// is never read that far, so a backup is a database as it stands.
+// is never read that far, so a backup can be opened like a database.
 const (
 	trailerMagic = "hermes-connector backup\n"
 	// TrailerSize is the size of the magic, the time in Unix seconds and the checksum of both.

@@ -7,7 +7,7 @@ import (
 )
 
 // Every commit writes the root page. It lists the buckets, and contains the small ones. When the root has outgrown one
-// page, bbolt splits it, and every commit writes three pages. That stays so when the root has become small again,
+// page, bbolt splits it, and every commit writes three pages. The root stays split even when it has become small again,
 // because bbolt merges only pages from which a bucket was deleted. So each start merges a split root.
 
 // isSplit reports whether the root is more than one page.

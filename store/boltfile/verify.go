@@ -18,7 +18,7 @@ import (
 type Found struct {
 	// Bad are the damaged records, by their pages.
 	Bad []Damaged
-	// FellBack: the newest commit is unreadable; everything here is about the one before it.
+	// FellBack: the newest commit is unreadable; everything here is about the commit before it.
 	FellBack bool
 	torn     *meta // the meta page of the unreadable commit, if bbolt would still use it
 	broken   bool  // a meta page is damaged, and nothing is lost with it
@@ -55,7 +55,7 @@ const (
 	pagesLost
 )
 
-// grade rates how much of a commit is there. f and err are the result of the walk through its pages.
+// grade rates how much of a commit is there. f and err are the result of walkTree for that commit.
 func (f Found) grade(err error) int {
 	switch {
 	case err != nil:

@@ -2,8 +2,8 @@
 // messages (relay.Receipt), and the agents' answers (Reply).
 //
 // The package does not know which agents a caller may reach: a binding allows that, as it does for a person. A receipt
-// is stored in the transaction of its event, and marked as taken in the transaction that deletes the acknowledged
-// entry, so that it is still right after a crash.
+// is stored in the transaction of its event, and marked as acknowledged in the transaction that deletes the
+// acknowledged entry, so that it is still right after a crash.
 package callers
 
 import (
@@ -31,7 +31,7 @@ const (
 const (
 	TokenPurpose = "agents-token" // of bearer tokens
 	WakePurpose  = "agents-wake"  // of keys that wake one agent
-	PushPurpose  = "agents-push"  // of keys that tell one person something
+	PushPurpose  = "agents-push"  // of keys with which one person can be sent a message
 )
 
 const byMAC = "mac"
@@ -54,7 +54,7 @@ type Caller struct {
 // Agent is an agent that the operator let a caller reach. The binding decides whether it may.
 type Agent struct {
 	Instance relay.InstanceID `json:"instance"`
-	// Wake is the HMAC of the key that wakes the agent and is good for nothing else.
+	// Wake is the HMAC of the key with which the agent can be woken, and nothing else can be done.
 	Wake []byte `json:"wake"`
 }
 
@@ -62,9 +62,9 @@ type Agent struct {
 type Person struct {
 	Platform relay.PlatformID `json:"platform"`
 	User     relay.UserID     `json:"user"`
-	// Push is the HMAC of the key that tells this person something and is good for nothing else.
+	// Push is the HMAC of the key with which messages can be sent to this person, and nothing else can be done.
 	Push []byte `json:"push"`
-	// Muted: the person does not want to be told.
+	// Muted: the person does not want messages from the caller.
 	Muted bool `json:"muted,omitempty"`
 }
 

@@ -20,8 +20,8 @@ func Strip(w *table.Writer, c Caller, i relay.InstanceID) error {
 		table.DropUnder(w, Replies, table.Prefix(c.Name)))
 }
 
-// Sweep drops expired receipts, replies and notes of what agents took last. A scheduled receipt does not expire. Damaged
-// records stay.
+// Sweep drops the expired records in Receipts, Replies and Latest. A scheduled receipt does not expire. Damaged records
+// stay.
 func Sweep(w *table.Writer, now time.Time) error {
 	past := func(at time.Time) bool { return now.Sub(at) > Kept }
 	return errors.Join(

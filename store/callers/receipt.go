@@ -42,7 +42,8 @@ func (rs *Records) Receipt(ctx context.Context, caller string, ev relay.EventID)
 	return table.Find[relay.Receipt](ctx, rs.db, "receipt", Receipts, receiptKey(caller, ev))
 }
 
-// Put stores the receipt of an event that the same transaction stores under the id b. It replaces a scheduled one.
+// Put stores the receipt of an event that the same transaction stores under the id b. It replaces the receipt of a
+// scheduled message.
 func Put(w *table.Writer, r relay.Receipt, b relay.BufferID, now time.Time) error {
 	if err := unschedule(w, r); err != nil {
 		return err

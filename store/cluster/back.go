@@ -10,7 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 )
 
-// An engine goes back in time when a copy takes over that did not have everything yet. The commits that it had
+// An engine goes back in time when a copy of it takes over that lacks its newest commits. The commits that it had
 // confirmed and then lost are only in the files of the nodes. If a file's history contains the log's newest entry, the
 // file has everything that the log has, and more: its node leads, and appends the whole file behind that entry. If
 // several nodes have more, the one with the most leads. If another leader stored something after the engine went back,
@@ -35,7 +35,7 @@ const (
 type newest struct {
 	top, term uint64          // of its newest entry
 	chain     []byte          // of the newest entry
-	entry     *boltfile.Entry // entry n, if the log has it, else the first one after n; nil: the log has none, or it cannot be read
+	entry     *boltfile.Entry // entry n or, if the log lacks it, the first after n; nil: none, or unreadable
 }
 
 // judge decides what happens to a file with that history.
@@ -47,7 +47,7 @@ func judge(had boltfile.History, log newest) verdict {
 		return hasMore
 	case had.N > log.top, had.N == log.top && !bytes.Equal(had.Chain[:], log.chain):
 		return elsewhere
-	case had.N == log.top, log.entry == nil, log.entry.Place == had.Place: // when the next entry is applied, the chain is checked
+	case had.N == log.top, log.entry == nil, log.entry.Place == had.Place: // applying the next entry checks the chain
 		return follows
 	case log.entry.Place.N > had.N && log.entry.Base: // the base has what was between, or that was dropped
 		if now, err := log.entry.History(); err == nil && had.Misses(now) == 0 {

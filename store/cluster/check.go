@@ -46,7 +46,7 @@ func (n *Node) Check(ctx context.Context, s Shard) (c Checked, err error) {
 	return c, n.checkFile(ctx, s, row, &c)
 }
 
-// checkLog reads the log up to the entry that was the newest one.
+// checkLog reads the log up to entry row.top, the newest one when the check began.
 func (n *Node) checkLog(ctx context.Context, s Shard, row shard, c *Checked) error {
 	last := boltfile.Entry{}
 	readable := false // last could be read

@@ -64,10 +64,10 @@ type Node struct {
 	o    Options
 	now  func() time.Duration // boottime
 	run  string               // random, new at each start
-	beat *engine // for the lease
-	logs *pool   // for Append
-	file *pool   // for Files
-	look *engine // for everything else
+	beat *engine              // for the lease
+	logs *pool                // for Append
+	file *pool                // for Files
+	look *engine              // for everything else
 
 	until   atomic.Int64 // on the clock of now: when the lease counts as over; 0: it has no lease
 	leading atomic.Int32 // how many shards it leads, or is about to
@@ -224,7 +224,7 @@ func (n *Node) beats(ctx context.Context) {
 
 func makeTables(ctx context.Context, e *engine) error {
 	there, err := e.exec(ctx, `SELECT to_regclass('hermes_connector.part')::text`)
-	if err != nil || there.cells[0][0] != nil { // existing tables are not touched: a lock on one would wait for a dump, and all others for that lock
+	if err != nil || there.cells[0][0] != nil { // existing tables are not changed: a change would wait for a running dump, and all other statements for the change
 		return err
 	}
 	for try := 1; ; try++ {

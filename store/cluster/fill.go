@@ -84,7 +84,7 @@ func (n *Node) news(ctx context.Context, wants ...want) (map[string]news, error)
 			if err == nil {
 				got.entries = append(got.entries, e)
 			} else {
-				got.err = fmt.Errorf("entry %s of the log: %v", row[4], err) // without %w: this is damage in the engine, and must not count as ErrDamaged of the file
+				got.err = fmt.Errorf("entry %s of the log: %v", row[4], err) // not %w: the file is not damaged
 			}
 		}
 		all[name] = got
@@ -109,7 +109,7 @@ func (n *Node) advance(ctx context.Context, name string, f *boltfile.Follower, t
 		switch {
 		case len(got.entries) == 0 && got.err != nil:
 			return got.err
-		case len(got.entries) > 0 && (got.entries[0].Place.N == next || got.entries[0].Base): // before a base there may be a gap in the numbers
+		case len(got.entries) > 0 && (got.entries[0].Place.N == next || got.entries[0].Base): // a base may come after a gap
 		case got.oldest > next:
 			return errTrimmed
 		default:
@@ -176,7 +176,8 @@ func (n *Node) setAside(path, why string) error {
 	return nil
 }
 
-// aside stands between the name of a shard's file and the moment at which it was set aside.
+// aside separates, in the name of a file that was set aside, the name of the shard's file from the time at which that
+// happened.
 const aside = ".set-aside-"
 
 // AsideOf returns the files that were set aside from path: at most one, except for those that an older version left.

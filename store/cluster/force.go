@@ -60,7 +60,7 @@ func (n *Node) Force(ctx context.Context, s Shard, what string) (l *Lead, err er
 	return l, nil
 }
 
-// GiveUp lets another node lead the shard that Force took. Force stays the reason of the change.
+// GiveUp lets another node lead the shard that Force took. The reason that Force stored for the change of leader stays.
 func (l *Lead) GiveUp(ctx context.Context) error {
 	err := l.node.giveUp(ctx, l.shard, "")
 	l.node.leading.Add(-1)

@@ -25,9 +25,9 @@ const (
 	makeSQL = `INSERT INTO hermes_connector.shard (shard, term, leader, top, chain, vault, wanted) VALUES ($1, 0, '', 0, '', '', '') ON CONFLICT DO NOTHING`
 	lookSQL = `SELECT term::text, top::text, leader, chain, vault, schema::text, EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND ` + lives + `)::text
 	FROM hermes_connector.shard WHERE shard = $1`
-	// leadSQL gives nobody the lead as long as another leader lives, or the one from whom Force took the lead. It keeps
-	// the reason that the former leader stored when it gave the shard up. It adds a random number to the term: an
-	// engine that went back could give another leader the same term otherwise.
+	// leadSQL gives nobody the lead as long as another leader lives, or the former leader from whom Force took the
+	// lead. It keeps the reason that the former leader stored when it gave the shard up. It adds a random number to the
+	// term: an engine that went back could give another leader the same term otherwise.
 	leadSQL = `UPDATE hermes_connector.shard SET leader = $2, term = term + $4::bigint, wanted = '', since = clock_timestamp(),
 		why = CASE WHEN leader = '' THEN CASE why WHEN '' THEN 'nobody led before' ELSE why END ELSE 'the lease of ' || split_part(leader, '/', 1) || ' was over' END WHERE shard = $1 AND term = $3::bigint
 	AND NOT EXISTS (SELECT FROM hermes_connector.node WHERE (node || '/' || run = leader AND leader <> $2 OR node || '/' || run = former) AND ` + lives + `)

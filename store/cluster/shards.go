@@ -65,7 +65,7 @@ type leads struct {
 // held is a shard that this node leads, or is about to.
 type held struct {
 	end  context.CancelCauseFunc // ends the context of Shard.Run
-	lead *Lead // nil: the node does not lead it yet
+	lead *Lead                   // nil: the node does not lead it yet
 }
 
 // Lead leads those of shards that fall to this node, until ctx ends: then it returns as soon as all its shards are
@@ -156,7 +156,8 @@ func (ls *leads) look(ctx context.Context) error {
 	return nil
 }
 
-// follow keeps copies of the shards that this node would take if their leader died, beside its other work.
+// follow brings the copies of those shards further that this node would lead if their leaders died. It does that in a
+// goroutine of its own, unless the last one still runs.
 func (ls *leads) follow(ctx context.Context, nodes []string, pieces []piece) {
 	var copied []Shard
 	for n, p := range pieces { // of ls.shards, in their order

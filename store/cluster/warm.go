@@ -96,7 +96,7 @@ func (n *Node) follow(ctx context.Context, shards ...Shard) (err error) {
 	return err
 }
 
-// caughtUp brings the open copy of s to where the log was when got was read.
+// caughtUp brings the open copy of s to the entry that was the newest of the log when got was read.
 func (n *Node) caughtUp(ctx context.Context, s Shard, got news) error {
 	c := n.copyOf(s.Name)
 	c.mu.Lock()
@@ -113,7 +113,8 @@ func (n *Node) caughtUp(ctx context.Context, s Shard, got news) error {
 
 // fill brings the shard's file to entry s.top, and returns the entry that the file is then at. It does nothing, and
 // returns 0, while this node has the file open as the leader. It sets aside a file that is not on the log's chain. A
-// file that has more than the log, or is there before the log, stays as it is: its next entry will be the whole file.
+// file that has more than the log, or that exists while the log is still empty, is not changed: its next entry will be
+// the whole file.
 func (n *Node) fill(ctx context.Context, of Shard, s shard) (at uint64, err error) {
 	if s.schema > uint64(of.File.Format.Schema) {
 		return 0, newerSchema(s, of)
@@ -137,7 +138,7 @@ func (n *Node) fill(ctx context.Context, of Shard, s shard) (at uint64, err erro
 			return c.file.At().N, nil
 		}
 		if there {
-			had, _ = boltfile.HistoryAt(of.Path, of.File) // if something is wrong with the file, the start of its server reports that
+			had, _ = boltfile.HistoryAt(of.Path, of.File) // the start of its server reports an error
 		}
 		return had.N, nil
 	}

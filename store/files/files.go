@@ -68,7 +68,7 @@ func publish(temp, path string, link func(from, to string) error) error {
 	err := link(temp, path)
 	switch {
 	case err == nil:
-		// Another process that made the same file may have taken temp for a leftover of a dead one, and removed it.
+		// Another process that made the same file may have removed temp, as the leftover of a process that died.
 		if err = os.Remove(temp); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}

@@ -34,14 +34,14 @@ const (
 	// MaxBytes is how many bytes of older notes are kept.
 	MaxBytes = 64 << 20
 
-	maxNewest  = 940  // bytes of notes in the record of the newest
-	maxOlder   = 1900 // bytes of notes in one of the older records, so that two records fit a page
-	maxWaiting = 5000 // notes that wait for a commit
-	spare      = 64   // if there are more than MaxBytes, one spare-th of MaxBytes is dropped in addition, so that this is rare
+	maxNewest  = 940            // bytes of notes in the record of the newest
+	maxOlder   = 1900           // bytes of notes in one of the older records, so that two records fit a page
+	maxWaiting = 5000           // notes that wait for a commit
+	spare      = 64             // beyond MaxBytes, 1/spare of it is dropped in addition, so that drops are rare
 	lag        = 24 * time.Hour // how far past Kept the oldest record must be before old records are dropped
-	maxDropped = 4096 // records that one commit drops
-	recordCost = 32   // bytes that a record costs beside its value, about
-	overhead   = 64   // bytes that the record of the newest costs in the root page beside its notes
+	maxDropped = 4096           // records that one commit drops
+	recordCost = 32             // bytes that a record costs beside its value, about
+	overhead   = 64             // bytes that the record of the newest costs in the root page beside its notes
 )
 
 func newestKey() []byte { return table.Key("newest") }
@@ -137,7 +137,7 @@ type total struct {
 // New makes the history in db. Load must be called before anybody else uses it.
 func New(db *table.DB) *Records { return &Records{db: db, most: MaxBytes} }
 
-// Load reads the newest notes and the totals of the older ones.
+// Load reads the newest notes, and the total of the older records.
 func (r *Records) Load(t *bolt.Tx) { r.log = contentOf(t) }
 
 func contentOf(t *bolt.Tx) content {
@@ -229,7 +229,7 @@ func (r *Records) boundLocked() {
 	}
 }
 
-// Wait makes the notes of a transaction that was stored without them wait for another one.
+// Wait makes the notes of a transaction that was stored without them wait for another transaction.
 func (r *Records) Wait(made Batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

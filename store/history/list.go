@@ -11,8 +11,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// answeredWithin is how long after a gateway took a message another message of the gateway in the chat counts as an
-// answer, if it does not name the message that it answers.
+// answeredWithin is for how long after a gateway acknowledged a message another message of the gateway in the chat
+// counts as an answer, if it does not name the message that it answers.
 const answeredWithin = time.Hour
 
 // maxSpoken is how many messages of a gateway in a chat are remembered until the message that they answer is read.
@@ -146,10 +146,10 @@ type scan struct {
 	own []uint32          // the ids of the words of the record that is read; 0: not looked up yet
 
 	taken  map[number]int64  // when a message was acknowledged, in milliseconds
-	lost   map[number]string // why a message was given up; empty: it was replayed later, whatever earlier notes say
+	lost   map[number]string // why a message was given up; empty: it was not, since it was replayed
 	talks  map[where]*talk
-	queued map[string]spoken // the outcome of queued messages, by their ids in the outbox
-	judged map[judged]bool   // the messages whose first verdict was open, and of which a later one was read
+	queued map[string]spoken  // the outcome of queued messages, by their ids in the outbox
+	judged map[judged]bool    // the messages whose first verdict was open, and of which a later one was read
 	who    map[[3]uint32]bool // the results of q.Who, by platform, user and instance
 
 	named []spoken // memory that answers uses again

@@ -113,7 +113,7 @@ func eventOf(word, chat string) relay.EventID {
 	return relay.EventID(strings.TrimPrefix(word, byItself))
 }
 
-// encoder makes a record. The zero value is an empty one.
+// encoder makes a record. The zero value is an empty record.
 type encoder struct {
 	payload []byte
 	last    int64    // when the last note was made, in milliseconds
@@ -158,7 +158,7 @@ func (e *encoder) add(n *note) {
 
 // decoder reads records, one after the other.
 type decoder struct {
-	words []string // of the record: the empty one, those that every record knows, and its own
+	words []string // of the record: those in begun, and its own
 	notes []entry
 }
 
@@ -177,7 +177,7 @@ func (d *decoder) reset() {
 	d.words, d.notes = append(d.words[:0], begun...), d.notes[:0]
 }
 
-// read reads the record under k, and forgets the one before.
+// read decodes the record under k into d, in place of the record before it.
 func (d *decoder) read(k, value []byte) error {
 	d.reset()
 	payload, err := boltfile.Unseal(k, value)

@@ -110,8 +110,8 @@ func at(t *bolt.Tx, k []byte) (r Record, ok bool, err error) {
 	return r, ok, err
 }
 
-// Records are the prompts of all instances. The press that answers one is stored with its event (Take). Its methods may
-// be called from any goroutine.
+// Records are the prompts of all instances. The press that answers a prompt is stored with the event of the press
+// (Take). Its methods may be called from any goroutine.
 type Records struct {
 	db    *table.DB
 	notes table.Notes[relay.EventID] // prompts whose buttons are gone, with the event that answered
@@ -129,7 +129,7 @@ func (rs *Records) At(ctx context.Context, c relay.Chat, id string) (r Record, o
 	return r, ok, err
 }
 
-// In returns the prompts of a chat. Damaged ones are left out.
+// In returns the prompts of a chat. Damaged prompts are left out.
 func (rs *Records) In(ctx context.Context, c relay.Chat) ([]Record, error) {
 	return table.Get(ctx, rs.db, "prompts", func(t *bolt.Tx) (out []Record, _ error) {
 		for k, v := range table.Under(t, Bucket, table.Prefix(c.Bot.Platform, string(c.Bot.ID), string(c.ID))) {

@@ -66,11 +66,12 @@ func carry(temp string, former *bolt.DB, had, has holdings, sound bool, o boltfi
 
 // openAlone opens a file that nobody else knows of.
 func openAlone(temp string, o boltfile.Options) (*bolt.DB, error) {
-	o.OpenFile = os.OpenFile // tests want to hear only of the database itself
+	o.OpenFile = os.OpenFile // the OpenFile of a test is for the database itself only
 	return boltfile.OpenBolt(temp, o)
 }
 
-// into returns the transaction for the next record, and commits a full one before.
+// into returns the transaction for the next record. If the one under way is full, it commits that first, and begins
+// another.
 func (c *carrier) into() (store.Edit, error) {
 	if c.n >= carryBatch {
 		if err := c.commit(true); err != nil {

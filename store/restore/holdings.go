@@ -15,8 +15,8 @@ import (
 // holdings are the keys of the records that a Content counts. A message is identified by its event: its buffer id
 // changes with every restore.
 type holdings struct {
-	open     map[string]store.About // by instance and seen mark: events that were not delivered to everybody, or not judged
-	untold   bool                   // damage may hide further such events
+	open     map[string]store.About      // by instance and seen mark: events that wait, or are undecided or dead letters
+	untold   bool                        // damage may hide further such events
 	messages map[string]relay.InstanceID // by instance and seen mark: those of open that are no dead letters
 	dead     map[string]relay.InstanceID // by instance and buffer id: the dead letters
 	gateways map[string]bool

@@ -19,7 +19,7 @@ type Restored struct {
 	Carried bool `json:"carried"`
 	Damaged int  `json:"damaged"` // damaged records of the backup; the next Open names them and sets them aside
 	// FellBack: the newest commit of the backup was unreadable, and the one before it is used. It is false for a backup
-	// that DB.Backup wrote, in which both meta pages are those of the same commit.
+	// that DB.Backup wrote, in which both meta pages lead to the same content.
 	FellBack bool `json:"fellBack,omitempty"`
 	// Unread lists what a Salvage could not read, a line each, and what had to be dropped with it.
 	Unread []string `json:"unread,omitempty"`

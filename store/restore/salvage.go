@@ -20,7 +20,7 @@ import (
 // anew under its name, if other records name it; otherwise the next instance or tenant with that name would get its
 // messages. Records of an instance whose tenant no record names are dropped.
 
-// salvage replaces the file temp by a new one with all records of it that can be read.
+// salvage replaces the file temp by a new file, which has all records of temp that can be read.
 func salvage(r *Restored, temp string, o boltfile.Options) (err error) {
 	if err := r.dated(temp); err != nil {
 		return err

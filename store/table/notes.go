@@ -22,7 +22,7 @@ func (n *Notes[V]) Set(k []byte, v V) { n.Change(k, func(V) V { return v }) }
 func (n *Notes[V]) Change(k []byte, to func(V) V) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.waiting == nil || len(n.waiting) >= maxNotes { // too many wait, so the disk must be full: the older notes are dropped
+	if n.waiting == nil || len(n.waiting) >= maxNotes { // the disk must be full: the older notes are dropped
 		n.waiting = make(map[string]V)
 	}
 	n.waiting[string(k)] = to(n.waiting[string(k)])

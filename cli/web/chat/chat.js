@@ -1,10 +1,10 @@
 'use strict';
-// What comes by itself: messages, how the gateway is, and that it types; and the messages that wait to be sent, one after the other.
+// Keeps the page fresh (messages, the gateway's state, and whether it types), and sends messages one after the other.
 // Without this script the page still works.
 (() => {
   const $ = id => document.getElementById(id);
   const log = $('log'), typing = $('typing'), form = $('say'), text = $('text'), trouble = $('trouble');
-  const place = 'chat ' + log.dataset.live; // of what the browser keeps of this room
+  const place = 'chat ' + log.dataset.live; // the key under which the browser stores what it keeps of this room
   const bottom = () => scrollTo(0, document.documentElement.scrollHeight);
   const atBottom = () => innerHeight + scrollY >= document.documentElement.scrollHeight - 160;
   const element = (tag, words, className = '') => Object.assign(document.createElement(tag), {textContent: words, className});
@@ -16,7 +16,8 @@
     return b;
   };
 
-  // The room: days between the messages, and a mark where those begin that came while nobody looked.
+  // The room: a line with the date before each day's messages, and a mark before the first message that came while nobody
+  // saw the page (fresh is its id).
   let fresh = '', catchingUp = false;
   const moment = message => message?.querySelector('time').dateTime ?? '';
   const marks = () => {
@@ -31,7 +32,7 @@
     const last = [...log.querySelectorAll('.message')].at(-1);
     if (!document.hidden) localStorage.setItem(place, JSON.stringify([last?.id, moment(last)]));
   };
-  // put shows an element in place of the one with its id, or behind all messages.
+  // put shows an element in place of the one with the same id or, if there is none, behind all messages.
   const put = html => {
     const now = shared.made(html).firstElementChild, old = $(now.id);
     if (!old) {
@@ -43,7 +44,7 @@
       if (focused) text.focus({preventScroll: true});
     }
   };
-  // The page stays at the bottom if it is there, whatever comes, loads late or is turned.
+  // A page that is scrolled to the bottom stays there when messages come, pictures load late or the phone is turned.
   let follow = true;
   addEventListener('scroll', () => { follow = atBottom(); });
   new ResizeObserver(() => { if (follow) bottom(); }).observe(document.body);
@@ -60,10 +61,10 @@
   shared.stream(() => log.dataset.live + '?since=' + encodeURIComponent(since), {
     open: () => { typing.textContent = ''; catchingUp = true; },
     put: on(put),
-    state: on(html => { put(html); catchingUp = false; }), // behind all that was missed
+    state: on(html => { put(html); catchingUp = false; }), // sent after all that was missed
     gone: on(id => $(id)?.remove()),
     typing: on(yes => { typing.textContent = yes === '1' ? typing.dataset.words : ''; }),
-    whole: on(data => { // of another run of the server, which may have another script
+    whole: on(data => { // the server was restarted, perhaps with another script
       const cut = data.indexOf('\n');
       if (!document.querySelector(`script[src="${CSS.escape(data.slice(0, cut))}"]`)) location.reload();
       log.replaceChildren(shared.made(data.slice(cut + 1)));
@@ -71,7 +72,7 @@
   });
   document.addEventListener('visibilitychange', () => { if (document.hidden) fresh = ''; });
 
-  // post sends something. What it returns says why that failed, and is null if it did not.
+  // post sends a body. It returns null or, if that failed, the HTTP status (0: no answer) and why.
   const post = async (action, body) => {
     try {
       const answer = await fetch(action, {method: 'POST', body, headers: {Accept: 'text/plain'}});
@@ -129,8 +130,8 @@
     add(e.dataTransfer.files);
   });
 
-  // What was said and not sent, in its order. One message is under way at a time. When one cannot be sent, it stands with the reason,
-  // and those behind it wait.
+  // The messages that are not sent yet, in order. One message is being sent at a time. A message that cannot be sent is
+  // shown with the reason, and those behind it wait.
   const unsent = [];
   let sending = false;
   const show = m => {
@@ -163,7 +164,7 @@
       const failed = await post(form.action, body);
       if (!failed) {
         drop(m);
-      } else if (failed.status === 503) { // nothing was taken, and it will be
+      } else if (failed.status === 503) { // nothing was stored, and another try will succeed
         await new Promise(done => setTimeout(done, 1000));
       } else {
         m.trouble = failed.words;
@@ -200,7 +201,7 @@
     form.requestSubmit();
   });
 
-  // What was written outlives the page, in this tab; files do not.
+  // Text that was written is kept, in this tab, when the page is left; files are not.
   addEventListener('pagehide', () => {
     sessionStorage.setItem(place, JSON.stringify({text: text.value, unsent: unsent.map(m => ({text: m.text, files: m.files.length}))}));
   });

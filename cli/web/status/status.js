@@ -1,8 +1,8 @@
-// Keeps the status page fresh and copies commands. Without it the page shows everything of the moment it was loaded.
+// Keeps the status page fresh and copies commands. Without this script the page shows the state when it was loaded.
 (() => {
   "use strict";
   const live = document.getElementById("live");
-  const waiting = new Map(); // parts that came while a person was in them
+  const waiting = new Map(); // parts that came while a person used them: ids and markup
 
   function prepare(root) {
     for (const button of root.querySelectorAll("button[data-copy]")) button.hidden = false;
@@ -44,7 +44,7 @@
       await navigator.clipboard.writeText(button.dataset.copy);
       button.textContent = "Copied";
       setTimeout(() => { button.textContent = "Copy"; }, 2000);
-    } catch { // no clipboard over plain http from afar: the text is selected, to be copied by hand
+    } catch { // no clipboard over plain http from another machine: the text is selected, to be copied by hand
       const code = button.parentElement.querySelector("code");
       document.getSelection().selectAllChildren(code);
     }

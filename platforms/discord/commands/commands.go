@@ -37,7 +37,7 @@ type Registrar struct {
 	rest    *rest.Client
 	keeper  Keeper
 	log     *slog.Logger
-	wait    time.Duration // for more commands
+	wait    time.Duration // how long to wait for more commands
 	changed chan struct{} // capacity 1: one wake-up stands for any number of changes
 
 	mu       sync.Mutex // guards the field below

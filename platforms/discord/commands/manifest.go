@@ -77,7 +77,8 @@ func ownCommands() []slashCommand {
 }
 
 // commandsOf returns the commands to register, sorted by name: the connector's own, and those of the manifest that
-// Discord would accept. Of two with the same name it takes the first. dropped is how many it leaves out.
+// Discord would accept. Of two commands with the same name only the first is in the list. dropped is how many it leaves
+// out.
 func commandsOf(manifest []json.RawMessage) (list []slashCommand, dropped int) {
 	list = ownCommands()
 	names := make(map[string]bool)
@@ -161,6 +162,7 @@ func (o commandOption) groups() bool {
 	return o.Type == discordgo.ApplicationCommandOptionSubCommand || o.Type == discordgo.ApplicationCommandOptionSubCommandGroup
 }
 
+// normalChoices returns the choices that Discord would accept, with texts that it would accept.
 func normalChoices(list []discordgo.ApplicationCommandOptionChoice) []discordgo.ApplicationCommandOptionChoice {
 	var out []discordgo.ApplicationCommandOptionChoice
 	for _, c := range list {
@@ -182,7 +184,8 @@ func normalChoices(list []discordgo.ApplicationCommandOptionChoice) []discordgo.
 // described returns a description that Discord accepts: there must be one.
 func described(s, name string) string { return cmp.Or(clipped(s), clipped(name)) }
 
-// clipped returns s without blanks around it, and with at most maxDescription code points.
+// clipped returns s without blanks around it, with line ends as Discord returns them, and cut to maxDescription code
+// points.
 func clipped(s string) string {
 	s = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\x00", "\uFFFD").Replace(s)
 	runes := []rune(strings.TrimSpace(s))

@@ -246,7 +246,7 @@ func (e *editor) text(start, end int) {
 	}
 }
 
-// escaped returns s, which is not markup, in a form that Discord shows as it is.
+// escaped returns s, which is not markup, in a form that Discord shows literally.
 func escaped(s string) string {
 	if len(s) == 1 && util.IsPunct(s[0]) {
 		return `\` + s

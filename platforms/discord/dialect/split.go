@@ -88,7 +88,8 @@ func opensFence(line string) bool {
 	return ok && markdown.IsLanguage(info)
 }
 
-// lead returns the text that has to stand before a part that begins at start.
+// lead returns what a part that begins at start needs before its text: the opening of its code block, and the mark of a
+// quotation.
 func (s *splitter) lead(start int) string {
 	lead := ""
 	if b := s.CodeAt(start); b != nil {
@@ -109,7 +110,8 @@ func (s *splitter) lineOf(i int) int {
 	return i
 }
 
-// part returns the text from start to end as a message: with lead before it, and a code block that goes on closed.
+// part returns the text from start to end as a message: with lead before it, and with a code block closed that is cut
+// at the end.
 func (s *splitter) part(start, end int) string {
 	text := s.lead(start) + string(s.Text[start:end])
 	if b := s.CodeAt(end); b != nil {

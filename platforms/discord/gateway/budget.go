@@ -22,7 +22,7 @@ const (
 // Budget limits how many more sessions may be begun. It is part of the stored state, so that a program that restarts
 // again and again respects it.
 type Budget struct {
-	// What Discord said last. Known is false until it did.
+	// What Discord named last. Known is false until Discord has named a budget.
 	Known     bool      `json:"known,omitempty"`
 	Remaining int       `json:"left,omitempty"`
 	ResetAt   time.Time `json:"reset,omitzero"`

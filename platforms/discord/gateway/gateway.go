@@ -1,6 +1,6 @@
 // Package gateway keeps one bot's connection to Discord's gateway: where to connect, hello, identify or resume,
 // heartbeats, and the step after each kind of end. It does not use the socket of discordgo, because that one can hang
-// for ever, cannot resume after a restart and does not tell a final close from others.
+// for ever, cannot resume after a restart and does not distinguish a final close from others.
 //
 // It hands dispatches to the Handler, and reads only READY and RESUMED itself.
 //
@@ -123,7 +123,7 @@ type Gateway struct {
 	sock     *connection
 }
 
-// New makes a gateway that goes on with s, if s has an id.
+// New makes a gateway that resumes the session s, if s has an id.
 func New(o Options, s Session) *Gateway {
 	return &Gateway{Options: o, live: s, wait: Retries(o.Settings)}
 }
@@ -304,7 +304,7 @@ func (g *Gateway) passed(p Packet) Packet {
 	return p
 }
 
-// up notes that a session is established: what says how.
+// up notes that a session is established, and logs what.
 func (g *Gateway) up(what string) {
 	g.ever = true
 	g.Status.Set(platforms.Connected, "")

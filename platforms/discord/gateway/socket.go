@@ -54,7 +54,7 @@ func (c *connection) Allowance() time.Duration {
 	case !c.greeted.Load():
 		return max(time.Until(c.patience), 0)
 	}
-	// Every interval brings the answer to a heartbeat. heartbeat notices first when one does not come.
+	// In every interval the answer to a heartbeat arrives. If none does, heartbeat notices before this time is over.
 	return 2*c.interval + c.Wait
 }
 
@@ -101,7 +101,7 @@ func (c *connection) heard(seq int64) {
 	c.seq.Store(max(c.seq.Load(), seq))
 }
 
-// hello starts the heartbeats and says who we are.
+// hello starts the heartbeats and sends the identify or the resume.
 func (c *connection) hello(ctx context.Context, data []byte) error {
 	interval, err := decodeHello(data)
 	switch {

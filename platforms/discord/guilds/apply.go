@@ -53,6 +53,8 @@ func (c *Guilds) forgetLocked() []platforms.RosterChange {
 	return []platforms.RosterChange{{}}
 }
 
+// guildLocked learns from a dispatch about a guild, which is replaced with all its channels unless it is an update.
+// c.mu must be held.
 func (c *Guilds) guildLocked(kind string, data []byte) ([]platforms.RosterChange, error) {
 	var d guildData
 	if err := decodeOf(data, &d, &d.ID, errWithoutGuild); err != nil {
@@ -72,6 +74,8 @@ func (c *Guilds) guildLocked(kind string, data []byte) ([]platforms.RosterChange
 	return inScope(d.ID), nil
 }
 
+// roleLocked learns from a dispatch about a role. A guild that is not known stays unknown: it is looked up when needed.
+// c.mu must be held.
 func (c *Guilds) roleLocked(data []byte) ([]platforms.RosterChange, error) {
 	var d struct {
 		GuildID ID    `json:"guild_id"`
@@ -93,6 +97,7 @@ func (c *Guilds) roleLocked(data []byte) ([]platforms.RosterChange, error) {
 	return inScope(d.GuildID), nil
 }
 
+// channelLocked learns from a dispatch about a channel or a thread. c.mu must be held.
 func (c *Guilds) channelLocked(kind string, data []byte) ([]platforms.RosterChange, error) {
 	var d ChannelData
 	if err := decodeOf(data, &d, &d.ID, errWithoutChannel); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Guilds remembers servers and channels, and tells who sees a place. After a resume it is empty at first, and the
+// Guilds remembers servers and channels, and answers who sees a place. After a resume it is empty at first, and the
 // gateway never reports archived threads: Guilds looks up what is missing. It remembers no failure.
 //
 // It implements platforms.Roster, Manager, Locator, Threader, DirectChats and AuthorTeller. Methods may be

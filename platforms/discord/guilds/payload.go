@@ -84,6 +84,7 @@ type User struct {
 	Bot        bool   `json:"bot"`
 }
 
+// memberData is a member of a guild as Discord describes them.
 type memberData struct {
 	Roles      []ID      `json:"roles"`
 	MutedUntil time.Time `json:"communication_disabled_until"`

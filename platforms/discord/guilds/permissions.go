@@ -10,7 +10,7 @@ import (
 // mayDoAll are the permissions of administrators and of a guild's owner.
 const mayDoAll = ^permissions(0)
 
-// person is what a guild says about one of its members.
+// person is what determines the permissions of one member of a guild.
 type person struct {
 	id         ID
 	roles      []ID      // without @everyone
@@ -50,7 +50,7 @@ func permissionsIn(g Guild, c Channel, p person, now time.Time) permissions {
 	return may
 }
 
-// basePermissions returns the permissions of p in guild g before those of a channel apply.
+// basePermissions returns the permissions that p has in guild g, without the overwrites of a channel.
 func basePermissions(g Guild, p person) permissions {
 	if p.id == g.Owner {
 		return mayDoAll

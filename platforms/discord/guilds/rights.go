@@ -18,6 +18,8 @@ func (c *Guilds) Rights(ctx context.Context, place relay.Place) (sees, sends boo
 	return sees, sends, err
 }
 
+// rights is Rights, but returns an error that wraps errNoPlace if Discord says that the place does not exist or is not
+// for the bot to see.
 func (c *Guilds) rights(ctx context.Context, place relay.Place) (sees, sends bool, err error) {
 	if place.Chat == "" {
 		id, err := ParseID(string(place.Scope))
@@ -32,7 +34,7 @@ func (c *Guilds) rights(ctx context.Context, place relay.Place) (sees, sends boo
 		return false, false, errNoPlace
 	}
 	ch, err := c.Channel(ctx, id)
-	if err != nil || ch.Guild == 0 {
+	if err != nil || ch.Guild == 0 { // in direct messages the bot sees and may write
 		return err == nil, err == nil, err
 	}
 	s, err := c.standing(ctx, ch, c.me)

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// unknownWindow is how long the next request of a route waits for the first answer, which tells the route's limit.
+	// unknownWindow is how long the next request of a route waits for the first answer, which names the route's limit.
 	unknownWindow = time.Second
 	// forgetAfter is how long an unused bucket is remembered.
 	forgetAfter = 10 * time.Minute
@@ -17,17 +17,17 @@ const (
 
 // bucket is the state of one of Discord's rate limits.
 type bucket struct {
-	free   bool // Discord names no limit
-	limit  int  // requests per window; 0 until known
-	left   int // in the window
-	window time.Duration // the longest Discord ever said
+	free   bool          // Discord names no limit
+	limit  int           // requests per window; 0 until known
+	left   int           // in the window
+	window time.Duration // the longest that Discord has named
 	reset  time.Time     // when the window ends
 	usedAt time.Time
 	served map[relay.InstanceID]uint64 // the number (limiter.number) of each instance's last request
 }
 
-// opens returns when a request may leave after ahead other requests of the bucket. While the limit is unknown, the
-// others do not count.
+// opens returns when a request may leave after ahead other requests of the bucket. While the limit is unknown, opens
+// does not reckon with how many they are.
 func (b *bucket) opens(ahead int, now time.Time) time.Time {
 	if b.free {
 		return now

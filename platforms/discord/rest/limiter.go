@@ -19,7 +19,7 @@ import (
 var (
 	// botRate keeps the bot below Discord's 50 requests a second, in every window.
 	botRate = ratelimit.Rate{Every: 40 * time.Millisecond, Burst: 25}
-	// shareRate is an instance's share of the bot's rate. Requests beyond it go behind those of instances
+	// shareRate is an instance's share of the bot's rate. Requests beyond the share wait behind those of instances
 	// within theirs.
 	shareRate = ratelimit.Rate{Every: 200 * time.Millisecond, Burst: 5}
 )
@@ -200,6 +200,7 @@ func (l *limiter) refusalLocked(w *waiter, a ahead, now time.Time) error {
 // bucket stands for the rate of the bot.
 type ahead map[queued]int
 
+// queued is the key of ahead.
 type queued struct {
 	caller relay.InstanceID
 	bucket *bucket
@@ -228,7 +229,7 @@ func (l *limiter) soonestLocked(w *waiter, a ahead, now time.Time) time.Time {
 // nextLocked returns the request that leaves now: it finds the first one of each bucket, and then the first of these.
 // If none can leave, opens is when one will; zero if none waits. l.mu must be held.
 func (l *limiter) nextLocked(now time.Time) (next *waiter, opens time.Time) {
-	heads := make(map[*bucket]*waiter) // the first to leave, of each bucket
+	heads := make(map[*bucket]*waiter) // for each bucket, the request that leaves first
 	for _, w := range l.waiting {
 		b := l.buckets.of(w.route, now)
 		at := ratelimit.Later(l.paceLocked(w, 0, now), b.opens(0, now))
@@ -243,7 +244,7 @@ func (l *limiter) nextLocked(now time.Time) (next *waiter, opens time.Time) {
 			heads[b] = w
 		}
 	}
-	for _, w := range l.waiting { // of equals the first counts
+	for _, w := range l.waiting { // of two equals the one that came first leaves first
 		if heads[l.buckets.of(w.route, now)] != w {
 			continue
 		}
@@ -281,7 +282,7 @@ func (l *limiter) paceLocked(w *waiter, ahead int, now time.Time) time.Time {
 	if w.looks || exempt(w.route) {
 		return at
 	}
-	// kept returns when the bot's rate has room for w and n requests more, which are kept for others.
+	// kept returns when the bot's rate has room for w and, behind it, n more requests, which are kept for others.
 	kept := func(n int) time.Time { return l.bot.Opens(ahead+n, now) }
 	if w.caller == "" || l.ownInRow >= maxOwnInRow {
 		return ratelimit.Later(at, kept(0))

@@ -89,6 +89,7 @@ func (c *Client) Do(ctx context.Context, method, endpoint string, body, out any)
 	return c.do(ctx, method, endpoint, body, out, false)
 }
 
+// do is Do. afresh: it sends the request even if a refusal of it is remembered.
 func (c *Client) do(ctx context.Context, method, endpoint string, body, out any, afresh bool) error {
 	ctx, cancel := context.WithTimeout(ctx, httpcall.Timeout)
 	defer cancel()
@@ -112,7 +113,7 @@ func (c *Client) CallBack(ctx context.Context, endpoint string, body any) error 
 	return c.roundTrip(ctx, c.Direct, http.MethodPost, pathOf(endpoint), body, nil)
 }
 
-// WaitOpen blocks until a request could leave. Errors are those of Do.
+// WaitOpen blocks until a request could leave, and sends none. Its errors are like those of Do.
 func (c *Client) WaitOpen(ctx context.Context, method, endpoint string) error {
 	return c.limiter.wait(ctx, RouteOf(method, endpoint), true)
 }
@@ -127,6 +128,7 @@ func (c *Client) Bury(endpoint string, f *httpcall.Fault) {
 	c.noes.remember(topLevel(RouteOf("", endpoint)), f, TokenFor)
 }
 
+// roundTrip sends one request, lets the limiter learn from the answer, and decodes it into out, unless out is nil.
 func (c *Client) roundTrip(ctx context.Context, via *httpcall.Client, method, path string, body, out any) error {
 	route, hidden := RouteOf(method, path), secretsIn(path)
 	req, err := c.request(ctx, method, path, body)

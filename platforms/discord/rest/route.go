@@ -38,8 +38,8 @@ func exempt(route string) bool {
 	return strings.HasPrefix(path, "/webhooks/")
 }
 
-// topLevel returns the part of a route by which Discord tells limits apart: a channel, a guild, or a web hook with its
-// token.
+// topLevel returns the part of a route by which Discord distinguishes limits: a channel, a guild, or a web hook with
+// its token.
 func topLevel(route string) string {
 	_, path, _ := strings.Cut(route, " ")
 	segments := strings.Split(strings.Trim(path, "/"), "/")

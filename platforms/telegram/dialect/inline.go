@@ -22,6 +22,7 @@ func (r *renderer) Inlines(n ast.Node) {
 	}
 }
 
+// inline writes one node of a line, with the nodes within it.
 func (r *renderer) inline(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.Text:
@@ -68,7 +69,7 @@ func (r *renderer) inline(n ast.Node) {
 	}
 }
 
-// codeSpan writes code as it is; its line ends are blanks.
+// codeSpan writes code as it is, with blanks in place of line ends.
 func (r *renderer) codeSpan(n *ast.CodeSpan) {
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
 		t, ok := c.(*ast.Text)
@@ -166,7 +167,7 @@ func (*spoiler) Kind() ast.NodeKind { return kindSpoiler }
 
 func (n *spoiler) Dump(source []byte, level int) { ast.DumpHelper(n, source, level, nil, nil) }
 
-// spoilerParser finds the bars. It follows the rules of emphasis, so "a || b" is not a spoiler.
+// spoilerParser finds the bars around hidden text. It follows the rules of emphasis, so "a || b" is not a spoiler.
 type spoilerParser struct{}
 
 func (spoilerParser) Trigger() []byte { return []byte{'|'} }

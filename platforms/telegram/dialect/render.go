@@ -13,7 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
-// form is Telegram's: plain text, with formats laid over it. Models write CommonMark with GitHub's tables,
+// form is Telegram's dialect: plain text, with formats laid over it. Models write CommonMark with GitHub's tables,
 // strikethrough, bare links and task lists.
 var form = markdown.Form{
 	Parser: goldmark.New(goldmark.WithExtensions(

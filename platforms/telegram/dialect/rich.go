@@ -10,7 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
-// The types of styles that we write. Telegram knows more; those it finds by itself.
+// The types of styles that we write. Telegram knows more types, and finds those by itself.
 const (
 	entityBold    = "bold"
 	entityItalic  = "italic"
@@ -45,7 +45,8 @@ type Rich struct {
 	marks    []markdown.Mark
 }
 
-// tidy makes raw entities legal. Each two must be apart or one inside the other, the outer one first.
+// tidy returns raw as entities that Telegram accepts (legal, as Rich says). Each two must be apart or one inside the
+// other, the outer one first.
 func tidy(text []uint16, raw []Style) []Style {
 	var verbatim []Style
 	for _, e := range raw {
@@ -146,8 +147,8 @@ func Decode(units []uint16) string {
 	return out.String()
 }
 
-// SourceAt returns the byte of source from which on everything after unit at was made. If a line of the source begins
-// there, the line's markup is included.
+// SourceAt returns the offset in source, in bytes, of what the unit at and all later units of the text were made from.
+// If a line of the source begins there, the line's markup is included.
 func (r Rich) SourceAt(source string, at int) int {
 	i, found := slices.BinarySearchFunc(r.marks, at, func(m markdown.Mark, at int) int { return cmp.Compare(m.At, at) })
 	if !found {

@@ -19,11 +19,9 @@ const (
 // goroutine.
 type Listener struct {
 	net.Listener
-	share *Share
-	// trusted reports the addresses of proxies, which dial for many people, so that MaxOfAddress does not bind them; nil:
-	// there are none.
-	trusted func(netip.Addr) bool
-	refused func() // called for each connection that was refused
+	share   *Share
+	trusted func(netip.Addr) bool // reports proxies, which MaxOfAddress does not bind: they dial for many; nil: none
+	refused func()                // called for each connection that was refused
 }
 
 // NewListener makes a listener of l, whose connections must be plain: TLS is to be put on top of it.
