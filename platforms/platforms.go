@@ -26,8 +26,8 @@ type Bot interface {
 	// ID returns the account of the credential, without asking the network. It is constant.
 	ID() relay.Bot
 
-	// Descriptor returns the abilities of the network. The callers of Describe get it with SupportedOps, SupportsEdit,
-	// SupportsDraftStreaming and SupportsContext replaced by what the bot's interfaces say. It is constant.
+	// Descriptor returns the abilities of the network. Describe replaces its SupportedOps, SupportsEdit,
+	// SupportsDraftStreaming and SupportsContext by what the bot's interfaces say. It is constant.
 	Descriptor() relay.Descriptor
 
 	// Status returns the state of the connection now. It may be called from any goroutine, and must not block.

@@ -62,8 +62,7 @@ var (
 	// suspect matches in everything that some reader takes for a link: a dot, in any of its forms, or the beginning of an
 	// address.
 	suspect = regexp.MustCompile(`[.。．｡․﹒]|//|(?i:https?:)`)
-	// number is a number or a version, such as 1.2.3, which has dots and which no reader takes for a link.
-	number = regexp.MustCompile(`^[0-9]+(\.[0-9]+){0,2}$`)
+	number  = regexp.MustCompile(`^[0-9]+(\.[0-9]+){0,2}$`) // or a version, such as 1.2.3: no reader takes it for a link
 )
 
 // Allow reports whether a message may have previews; text is its text, and links are the targets of its formats. With a

@@ -111,6 +111,7 @@ func (db *DB) Accept(ctx context.Context, a Accept) (AcceptOutcome, error) {
 	return out, nil
 }
 
+// prepareItems encodes the items of a. size is about how many bytes a will add to the file.
 func (db *DB) prepareItems(a Accept, now time.Time) (out []prepared, size int, err error) {
 	for _, q := range a.Quarantine {
 		size += len(q.Raw)

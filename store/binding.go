@@ -118,6 +118,7 @@ func (db *DB) Bind(ctx context.Context, row *audit.Entry, b Binding) error {
 	return db.change(ctx, row, "bind", func(t *tx) error { return t.bind(b, now) })
 }
 
+// bind is DB.Bind in the transaction.
 func (t *tx) bind(b Binding, now time.Time) error {
 	inst, err := t.liveInstance(b.Instance)
 	if err != nil {

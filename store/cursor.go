@@ -77,6 +77,7 @@ func (c *cursors) after(taken bool, moved map[string][]byte, remind func()) {
 	}
 }
 
+// stop ends the wait of the timer, if it runs.
 func (c *cursors) stop() {
 	if c.timer != nil {
 		c.timer.Stop()

@@ -67,6 +67,7 @@ func (db *DB) Enroll(ctx context.Context, row *audit.Entry, g Gateway, i Instanc
 	})
 }
 
+// enrollByToken is Enroll with the token that has the HMAC mac.
 func (t *tx) enrollByToken(g Gateway, i Instance, mac []byte, now time.Time) error {
 	e, err := table.Must[Code](t.Tx, bucketTokens, mac, "enrollment token")
 	if err != nil {
@@ -92,6 +93,8 @@ func (t *tx) enrollByToken(g Gateway, i Instance, mac []byte, now time.Time) err
 	return t.Put(bucketTokens, mac, e)
 }
 
+// enroll is Enroll without a token. It stores the instance only if it is new or was revoked, and the tenant only if it
+// is new.
 func (t *tx) enroll(g Gateway, i Instance, now time.Time) error {
 	g.Instance, g.Tenant, g.Revoked = i.ID, i.Tenant, false
 	g.CreatedAt, i.CreatedAt = cmp.Or(g.CreatedAt, now), cmp.Or(i.CreatedAt, now)
@@ -157,6 +160,7 @@ func (t *tx) pruneProvisioned(i relay.InstanceID, newest relay.GatewayID) error 
 	return nil
 }
 
+// enrollInstance stores i, if there is no such instance or it was revoked, and opens its lane.
 func (t *tx) enrollInstance(i Instance) error {
 	old, ok, err := table.Load[Instance](t.Tx, BucketInstances, table.Key(i.ID))
 	if err != nil {

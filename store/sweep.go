@@ -48,6 +48,7 @@ func (db *DB) Sweep(ctx context.Context) (Swept, error) {
 	return s.Swept, nil
 }
 
+// sweep is one Sweep in its transaction.
 type sweep struct {
 	Swept
 	t       *tx
@@ -56,6 +57,7 @@ type sweep struct {
 	damaged []error
 }
 
+// run drops what has expired, kind by kind. A damaged record is added to s.damaged; only an error of the file ends run.
 func (s *sweep) run() (err error) {
 	s.SeenDays, err = s.t.marks.Sweep(s.t.Writer, s.now)
 	older := func(at time.Time, than time.Duration) bool { return s.now.Sub(at) > than }

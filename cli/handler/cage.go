@@ -32,9 +32,8 @@ const (
 )
 
 // guarded is the beginning of a command line. It starts the rest of the line, and a second process, which kills the
-// process group of both when the runner has died. It is there because bwrap dies with its parent, but if that happens
-// while bwrap makes a cage, a process of the group is left that waits for ever. env -i removes the variables that the
-// shell itself sets.
+// process group of both when the runner has died: bwrap dies with its parent, but if that happens while bwrap makes a
+// cage, a process of the group is left that waits for ever. env -i removes the variables that the shell itself sets.
 var guarded = []string{
 	"/bin/sh", "-c", fmt.Sprintf(`{ read -r _; kill -9 0; } <&%d %d>&- >/dev/null 2>&1 & exec /usr/bin/env -i "$@" %[1]d<&-`, guardFile, infoFile), "sh",
 }

@@ -76,6 +76,7 @@ func (f *Feed) TakeNew(ctx context.Context, b platforms.Batch, wait time.Duratio
 	return err == nil && p.known, err
 }
 
+// take puts p into the queue and waits for its result, no longer than wait.
 func (f *Feed) take(ctx context.Context, p *piece, wait time.Duration) error {
 	p.until, p.done = time.Now().Add(wait), make(chan error, 1)
 	size := p.size()

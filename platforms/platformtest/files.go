@@ -124,7 +124,7 @@ func (b *bench) posts(p platforms.MediaSender, h FileTaker, a relay.SendMedia) {
 		fail("file %s arrived in chat %s, want %s", a.File.Name, taken[0].Chat, a.Chat)
 	case !bytes.Equal(taken[0].Content, want):
 		fail("of file %s arrived other bytes: %d, want %d", a.File.Name, len(taken[0].Content), len(want))
-	case len(a.Caption) < 100 && taken[0].Caption != a.Caption && !slices.Contains(sent(b.h), a.Caption): // a caption may also follow its file as a message
+	case len(a.Caption) < 100 && taken[0].Caption != a.Caption && !slices.Contains(sent(b.h), a.Caption): // or a message of its own
 		fail("file %s has the caption %q, want %q", a.File.Name, taken[0].Caption, a.Caption)
 	}
 }

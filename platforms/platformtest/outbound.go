@@ -126,7 +126,7 @@ func (b *bench) unable(a relay.Action) {
 	}
 }
 
-// able carries a out, if it is about a message on one that the bot has just sent, and checks what the network saw.
+// able carries a out and checks what the network saw. If a is about a message, it gets one that the bot has just sent.
 func (b *bench) able(chat relay.ChatID, a relay.Action) {
 	text := "for " + string(a.Op())
 	own := b.send(relay.Send{Chat: chat, Content: text}).MessageID

@@ -250,9 +250,8 @@ func (b *Bot) Taken(_ relay.InstanceID, of store.About) {
 // owedFor is how long an answer is still owed.
 const owedFor = 10 * time.Minute
 
-// Owed implements hub.Programs. It reports whether the newest message of the chat was acknowledged earlier than before
-// says, and has no final answer yet; neither moment may be more than owedFor ago. If the database cannot be read,
-// nothing is owed.
+// Owed implements hub.Programs. It reports whether the chat's newest message was acknowledged before the given time and
+// has no final answer yet. Both moments must be at most owedFor ago. If the database cannot be read, nothing is owed.
 func (b *Bot) Owed(ctx context.Context, chat relay.ChatID, before time.Time) bool {
 	if time.Since(before) > owedFor {
 		return false

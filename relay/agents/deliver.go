@@ -95,8 +95,8 @@ const (
 	other            // an earlier message with the same dispatch had other content
 )
 
-// hand stores a caller's message, and returns the receipt that counts for its dispatch: of this message or of an
-// earlier one, which as tells. A message for a later time is scheduled.
+// hand stores a caller's message, and returns the receipt that counts for its dispatch; as says whether that is the
+// receipt of this message or of an earlier one. A message for a later time is scheduled.
 func (d *Desk) hand(ctx context.Context, c caller, h handed) (rec relay.Receipt, as how, err error) {
 	ev := eventID(c, h.to.Agent, h.dispatch)
 	mine := relay.RandomText(16) // by this, judge recognises a receipt that this call made

@@ -24,6 +24,7 @@ type exchanged struct {
 	Warnings      []string `json:"warnings,omitempty"`
 }
 
+// exchange hands a message to an agent and waits for the answer. Exchanges in one chat come one after the other.
 func (d *Desk) exchange(ctx context.Context, r *request) (any, error) {
 	h, p, err := d.read(ctx, r)
 	if err != nil {
@@ -62,7 +63,7 @@ func (d *Desk) exchange(ctx context.Context, r *request) (any, error) {
 var errNoReply error = routes.Refused(http.StatusGatewayTimeout, "no reply")
 
 // ask hands over h and waits for the agent's final answer until ctx ends. If ctx ends because the caller's time is
-// over, ask returns the last answer so far, with a warning.
+// over, ask returns the last answer so far, if there is one, with a warning.
 func (d *Desk) ask(ctx context.Context, c caller, h handed) (last callers.Reply, warnings []string, err error) {
 	said, done := d.bot.awaitReplies(c.Name)
 	defer done()

@@ -81,6 +81,7 @@ type receipt struct {
 	Reply        *reply           `json:"reply,omitempty"`
 }
 
+// receipt answers with the outcome of a dispatch, and the agent's final answer or, if there is none, its last one.
 func (d *Desk) receipt(ctx context.Context, r *request) (any, error) {
 	to, err := d.find(ctx, r.caller, r.URL.Query().Get("agent"), "")
 	if err != nil {

@@ -61,6 +61,8 @@ func (o wakeOpts) at(now time.Time) (at time.Time, err error) {
 	return at, nil
 }
 
+// wake wakes an agent: later, if the caller names a time; now without a message; or now with one, in which case it
+// waits for a gateway to acknowledge the message.
 func (d *Desk) wake(ctx context.Context, r *request) (any, error) {
 	var o wakeOpts
 	if len(r.raw) > 0 {

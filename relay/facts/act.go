@@ -26,8 +26,8 @@ func (fs *Facts) Knows(ctx context.Context, i relay.InstanceID, p platforms.Bot,
 	return err == nil && len(direct) > 0
 }
 
-// Act gathers the facts that decide whether the instance may act on chat with p. Facts that cost a question to the
-// network come last, and are left out if the others decide.
+// Act gathers the facts that decide whether the instance may act on chat with p. It leaves out the facts that no longer
+// matter after those before.
 func (fs *Facts) Act(ctx context.Context, i relay.InstanceID, p platforms.Bot, chat relay.ChatID) (gate.ActFacts, error) {
 	f := gate.ActFacts{Now: time.Now()}
 	if chat == "" {

@@ -70,7 +70,7 @@ func (s *history) Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error) {
 			platform, user, ok = strings.Cut(e.Actor.Name, ":")
 		}
 		if ok {
-			names, _ := s.names(ctx, store.Person{Platform: relay.PlatformID(platform), User: relay.UserID(user)}) // after an error the row has no name
+			names, _ := s.names(ctx, store.Person{Platform: relay.PlatformID(platform), User: relay.UserID(user)}) // an error means no name
 			out.Person = names.Shown()
 		}
 		return out

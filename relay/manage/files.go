@@ -11,8 +11,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/media"
 )
 
-// mayFetch reports whether the instance may have a gateway that can fetch files: one that is not revoked, and of which
-// it is not known that it is too old.
+// mayFetch reports whether the instance may have a gateway that can fetch files. Any gateway may, unless it is revoked
+// or known to be too old.
 func (s *observer) mayFetch(ctx context.Context, i relay.InstanceID) bool {
 	all, err := s.db.Gateways(ctx)
 	return err != nil || slices.ContainsFunc(all, func(g store.Gateway) bool { return g.Instance == i && !g.Revoked && !g.TooOld })

@@ -108,8 +108,8 @@ func (s *observer) findings(ctx context.Context, st *Status, seen Seen, live map
 }
 
 // reach adds to seen what shows whether messages can reach the instances in live: networks without a bot, on each
-// network the first instance with a binding or a grant, instances with neither, and programs that may reach no such
-// instance.
+// network the first instance with a binding or a grant, instances with neither, and programs with an agent outside
+// live.
 func (s *observer) reach(ctx context.Context, st *Status, seen *Seen, live map[relay.InstanceID]bool) error {
 	seen.Served, seen.Bound, seen.Granted = len(live), make(map[relay.PlatformID]relay.InstanceID), make(map[relay.PlatformID]relay.InstanceID)
 	hosted := make(map[relay.PlatformID]bool)

@@ -49,7 +49,7 @@ type Live interface {
 	Connected(relay.InstanceID) bool
 	// Serves reports whether a session of the gateway serves its instance now.
 	Serves(relay.GatewayID, relay.InstanceID) bool
-	// Answers is like Serves, but asks the gateway for a sign of life, waits for it, and returns false if none comes.
+	// Answers is like Serves, but waits until the gateway gives a sign of life, and returns false if none comes in time.
 	Answers(context.Context, relay.GatewayID, relay.InstanceID) bool
 	// Warning returns a sentence about the instance on which the operator should act; empty: there is none.
 	Warning(relay.InstanceID) string

@@ -275,7 +275,7 @@ type Principal struct {
 	Instance relay.InstanceID      `json:"instanceId"`
 	Policy   relay.PrincipalPolicy `json:"policy"`
 	Allow    []store.Person        `json:"allow"`
-	Warnings []string              `json:"warnings,omitempty"` // why the policy has no effect yet for some people, in sentences
+	Warnings []string              `json:"warnings,omitempty"` // why it has no effect for some people yet, in sentences
 }
 
 // SetPrincipal replaces an instance's principal policy, and returns it; with neither a policy nor a list it changes

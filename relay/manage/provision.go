@@ -178,8 +178,8 @@ func (s *newcomers) seat(ctx context.Context, by audit.Actor, p Provision, id re
 	return g, err == nil, err
 }
 
-// admit makes the gateway called id, and stores it with the instance inst. The secret that is made with it is not used:
-// Provision asks for the gateway's newest one.
+// admit makes the gateway called id, and stores it with the instance inst. It does not return the gateway's secret:
+// Provision reads the newest one afterwards.
 func (s *newcomers) admit(ctx context.Context, by audit.Actor, p Provision, id relay.GatewayID, inst relay.InstanceID) (store.Gateway, error) {
 	_, g := s.auth.Issue(id)
 	if err := s.noteServing(ctx, inst); err != nil {

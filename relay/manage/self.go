@@ -29,7 +29,7 @@ type Self struct {
 type BoundUser struct {
 	Platform  relay.PlatformID `json:"platform"`
 	User      relay.UserID     `json:"userId"`
-	DMDefault bool             `json:"dmDefault"`          // among several instances of the person, this one gets the direct messages
+	DMDefault bool             `json:"dmDefault"`          // of the person's instances, the one chosen for direct messages
 	Commands  []string         `json:"commands,omitempty"` // the only messages of the person that go to it; empty: all do
 }
 

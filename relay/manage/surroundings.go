@@ -36,8 +36,8 @@ func (a *surroundings) state(i store.Instance) State {
 	return Away
 }
 
-// network finds the network p. It refuses a network that this program does not speak, for the ids of such a one would
-// never match anything.
+// network finds the network p. It refuses a network that this program does not speak: ids there would never match
+// anything.
 func (a *surroundings) network(p relay.PlatformID) (platforms.Network, error) {
 	names := make([]string, len(a.set.Networks))
 	for i, k := range a.set.Networks {

@@ -13,7 +13,7 @@ type WebLink struct {
 	Code      string    `json:"code"`
 	ExpiresAt time.Time `json:"expiresAt"`
 	// Fingerprint is the SHA-256 of the pages' certificate, if the connector made that certificate itself: browsers warn
-	// about such a one.
+	// about it.
 	Fingerprint string `json:"fingerprint,omitempty"`
 }
 

@@ -70,7 +70,7 @@ type SeenInstance struct {
 	Lane       store.Lane
 	Dead       map[store.DeadReason]int // its dead letters
 	Waiting    Unserved                 // bots whose messages wait
-	People     Unserved                 // further bots that its gateway does not serve, on networks where people are linked to it
+	People     Unserved                 // further bots that its gateway does not serve, where people are linked
 	NotFetched bool                     // its gateways got messages with files, and fetch no file
 }
 

@@ -17,7 +17,7 @@ var weighty = []string{
 	finding.DiskLow.Code, finding.InodesOut.Code, finding.CertificateEnds.Code, finding.NoSnapshot.Code, finding.SnapshotFailed.Code,
 }
 
-// keyOf returns the key of a finding. All faults are important, and the findings in weighty.
+// keyOf returns the key of a finding. All faults, and the findings in weighty, are important.
 func keyOf(f finding.Finding) key {
 	switch {
 	case f.Code == finding.GatewaySilent.Code: // what GatewayAway becomes after a day, so the same finding
@@ -28,8 +28,8 @@ func keyOf(f finding.Finding) key {
 	return key{}
 }
 
-// patient returns how long a finding must last before it is reported: not at all for those that are made only after
-// their cause has lasted.
+// patient returns how long a finding must last before it is reported. It is 0 for the findings that are made only after
+// their cause has lasted for a while.
 func patient(k key) time.Duration {
 	if k.code == finding.BotUnreached.Code || k.code == finding.GatewayAway.Code {
 		return 0

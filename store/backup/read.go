@@ -38,6 +38,7 @@ type file struct {
 	io.Closer
 }
 
+// decrypted returns a reader of the content of f, which it decrypts if that is encrypted with age.
 func decrypted(f *os.File, identity string) (io.Reader, error) {
 	r := bufio.NewReader(f)
 	begin, err := r.Peek(len(ageHeader))

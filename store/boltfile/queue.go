@@ -50,6 +50,7 @@ type queue struct {
 	closed error // why nothing more is accepted; nil while open
 }
 
+// push queues o, or returns why the queue is closed.
 func (q *queue) push(o *Op) error {
 	o.done = make(chan error, 1)
 	q.mu.Lock()

@@ -207,6 +207,7 @@ func walkTree(f *os.File, m meta) (Found, error) {
 	return walkPages(f, m)
 }
 
+// walkPages is walkTree without the check of the size of the file.
 func walkPages(f io.ReaderAt, m meta) (Found, error) {
 	p := walker(f, m)
 	if err := p.walk(m.root, "", nil, nil); err != nil {

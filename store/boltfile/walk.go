@@ -30,6 +30,7 @@ type pages struct {
 	lost func(error)                                // is called with all damage, and the walk continues behind it; nil: the first damage ends the walk
 }
 
+// walker returns the pages of the commit that the meta page m describes.
 func walker(f io.ReaderAt, m meta) *pages {
 	return &pages{file: f, size: int64(m.pageSize), n: m.pages, seen: make([]uint64, m.pages/64+1), Found: Found{of: m}}
 }

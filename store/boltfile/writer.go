@@ -77,6 +77,7 @@ func (f *File) commit(batch []*Op) {
 	}
 }
 
+// answer gives all ops of batch the same answer.
 func answer(batch []*Op, err error) {
 	for _, o := range batch {
 		o.done <- err

@@ -224,7 +224,8 @@ func (n *Node) beats(ctx context.Context) {
 
 func makeTables(ctx context.Context, e *engine) error {
 	there, err := e.exec(ctx, `SELECT to_regclass('hermes_connector.part')::text`)
-	if err != nil || there.cells[0][0] != nil { // existing tables are not changed: a change would wait for a running dump, and all other statements for the change
+	// Existing tables are not changed: a change would wait for a running dump, and all other statements for the change.
+	if err != nil || there.cells[0][0] != nil {
 		return err
 	}
 	for try := 1; ; try++ {

@@ -147,6 +147,7 @@ func hasAll(f *boltfile.Follower, entries []boltfile.Entry) error {
 	return nil
 }
 
+// newerSchema returns the error for a shard whose newest entry has a schema that this version does not know.
 func newerSchema(s shard, of Shard) error {
 	return fmt.Errorf("%w (schema %d, this one knows %d): this node neither copies nor leads until it has that version", boltfile.ErrNewer, s.schema, of.File.Format.Schema)
 }

@@ -22,7 +22,7 @@ type EngineState struct {
 	FullPages  bool          `json:"fullPages"`  // full_page_writes; false: a power cut may damage the engine's data
 	Commit     string        `json:"commit"`     // synchronous_commit
 	Standbys   string        `json:"standbys"`   // synchronous_standby_names; empty: a commit waits for no copy
-	ClockAhead time.Duration `json:"clockAhead"` // of this machine's clock, in nanoseconds; below 0: the engine's is behind
+	ClockAhead time.Duration `json:"clockAhead"` // of this machine's, in nanoseconds; below 0: behind it
 }
 
 // NodeState is a node as the others see it.

@@ -62,6 +62,7 @@ type appends struct {
 	took []time.Duration
 }
 
+// add adds an append that ended at the time at, in place of the oldest if there are appendsKept.
 func (a *appends) add(at time.Time, took time.Duration) {
 	if len(a.at) == appendsKept {
 		a.at, a.took = slices.Delete(a.at, 0, 1), slices.Delete(a.took, 0, 1)

@@ -77,6 +77,7 @@ type note struct {
 	numbers [2]uint64 // the message's number in its lane and, of a replayedNote, its former one
 }
 
+// newNote returns a note of kind k. It cuts long words to maxWord bytes.
 func newNote(k kind, at time.Time, words []string, numbers ...uint64) *note {
 	n := &note{kind: k, at: at.UnixMilli()}
 	for i, w := range words {

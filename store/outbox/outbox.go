@@ -2,9 +2,9 @@
 // needed to send it. Its gateway was told that the answer is on disk and will be sent. So an answer stops waiting only
 // when it was sent, when it is dropped for a reason that somebody is told, or when its time is over.
 //
-// An answer is marked before its network call begins, and the call's outcome is stored: so after a crash it is known whether a
-// call may have been made. The message id of an answer that was sent is kept for a day, since its gateway knows the answer
-// by another id.
+// An answer is marked before its network call begins, and the call's outcome is stored: so after a crash it is known
+// whether a call may have been made. The message id of an answer that was sent is kept for a day, since its gateway
+// knows the answer by another id.
 package outbox
 
 import (

@@ -235,6 +235,7 @@ func (rs *Records) Posted(ctx context.Context, r Record, chat relay.ChatID, m re
 	return rs.db.Change(ctx, "prompt posted", func(w *table.Writer) error { return posted(w, r, chat, m) })
 }
 
+// posted is Posted in a transaction. If the prompt was posted in another chat than r.Chat, it gets a new key.
 func posted(w *table.Writer, r Record, chat relay.ChatID, m relay.MessageID) error {
 	stored, ok, err := at(w.Tx, r.key())
 	if err != nil || !ok || !stored.same(r) {

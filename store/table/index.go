@@ -30,8 +30,8 @@ func IndexUnder(b string, by string, parts ...string) []byte {
 	return append(IndexKey(b, by, parts...), 0)
 }
 
-// PutIndexed stores v and its keys in the index, in place of the former record and its keys. It writes nothing if v is stored
-// already.
+// PutIndexed stores v and its keys in the index, in place of the former record and its keys. It writes nothing if v is
+// stored already.
 func PutIndexed[T Indexed](w *Writer, v T) error {
 	b, own, also := v.Index()
 	old, ok, err := Load[T](w.Tx, b, own)

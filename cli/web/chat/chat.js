@@ -16,8 +16,8 @@
     return b;
   };
 
-  // The room: a line with the date before each day's messages, and a mark before the first message that came while nobody
-  // saw the page (fresh is its id).
+  // The room: a line with the date before each day's messages, and a mark before the first message that came while
+  // nobody saw the page (fresh is its id).
   let fresh = '', catchingUp = false;
   const moment = message => message?.querySelector('time').dateTime ?? '';
   const marks = () => {

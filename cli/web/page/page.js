@@ -1,13 +1,13 @@
 "use strict";
-// What the pages share: times in the reader's time zone, and a stream that shows when the server is silent. Without this
-// script the pages show times in the server's time zone, and the state at the moment when they were loaded.
+// What the pages share: times in the reader's time zone, and a stream that shows when the server is silent. Without
+// this script the pages show times in the server's time zone, and the state at the moment when they were loaded.
 const shared = (() => {
-  // The server sends something on a stream every two seconds. After silence without anything it counts as gone, and after
-  // again the stream is opened anew; both are in milliseconds.
+  // The server sends something on a stream every two seconds. After silence without anything it counts as gone, and
+  // after again the stream is opened anew; both are in milliseconds.
   const silence = 4500, again = 2000;
 
-  // localise shows each <time> below root in the browser's time zone, in the form that its data-as names. A <time> without
-  // data-as keeps its text, and only gets a title.
+  // localise shows each <time> below root in the browser's time zone, in the form that its data-as names. A <time>
+  // without data-as keeps its text, and only gets a title.
   function localise(root) {
     for (const time of root.querySelectorAll("time[datetime]")) {
       const at = new Date(time.dateTime), now = new Date();
@@ -30,8 +30,8 @@ const shared = (() => {
     return localise(template.content);
   }
 
-  // heard shows whether the server answers: if it does not, the page shows #lost in place of the elements of class "now",
-  // which describe the present state.
+  // heard shows whether the server answers: if it does not, the page shows #lost in place of the elements of class
+  // "now", which describe the present state.
   function heard(there) {
     const lost = document.getElementById("lost");
     if (lost.hidden === there) return;
@@ -44,9 +44,9 @@ const shared = (() => {
     localise(lost);
   }
 
-  // stream opens the stream at address(), and calls for each event of the server the function of that name in events. It
-  // is open only while the page is visible: a browser has six connections for a server, and the seventh page would wait
-  // for ever. It returns a function that ends the stream.
+  // stream opens the stream at address(), and calls for each event of the server the function of that name in events.
+  // It is open only while the page is visible: a browser has six connections for a server, and the seventh page would
+  // wait for ever. It returns a function that ends the stream.
   function stream(address, events) {
     let source = null, timer = 0, retry = 0;
     function leave() {
