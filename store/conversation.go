@@ -26,7 +26,8 @@ type Conversation struct {
 	By relay.UserID `json:"by,omitempty"`
 	// ByGrant: the instance held the grant covering the chat.
 	ByGrant bool `json:"byGrant,omitempty"`
-	// Made: the chat is a thread that the instance opened, or it is a topic of its Parent, and Chat is "parent/topic".
+	// Made: the instance opened the chat, as a thread or as a topic of its Parent; the Chat of a topic is
+	// "parent/topic".
 	Made bool `json:"made,omitempty"`
 	// Profile is the gateway's profile that acted on the chat last, if the gateway named it; the chat's next events go
 	// to it.

@@ -236,8 +236,8 @@ func (l *lane) trim(m Limits, now time.Time) (moved int, err error) {
 	return moved, nil
 }
 
-// countDeath counts a death of the entry under k. It returns the new stored form of the entry, and whether it has died
-// at least most times. A damaged entry counts as having died often enough.
+// countDeath counts a death of the entry under k. It returns the new stored form of the entry, and whether the number
+// of its deaths has reached the limit, most. A damaged entry counts as having died often enough.
 func (l *lane) countDeath(k, v []byte, most int) (value []byte, enough bool, err error) {
 	h, frame, err := decodeEntry(k, v)
 	if err != nil {

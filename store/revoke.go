@@ -79,8 +79,8 @@ func (t *tx) liveGateways(i relay.InstanceID) []Gateway {
 	return slices.DeleteFunc(table.Readable[Gateway](t.Tx, BucketGateways), func(g Gateway) bool { return g.Instance != i || g.Revoked })
 }
 
-// dropAnswers drops the answers for which which is true, and returns how many. For each answer that was waiting it adds
-// why to the history.
+// dropAnswers drops the answers that the function which selects, and returns how many these were. For each answer that
+// was waiting it adds why to the history.
 func (t *tx) dropAnswers(which func(outbox.Record) bool, why string, now time.Time) (int, error) {
 	return outbox.DropWhere(t.Writer, func(r outbox.Record) bool {
 		goes := which(r)

@@ -184,7 +184,7 @@ func (t *Turn) Do(ctx context.Context, c Call) error {
 		switch {
 		case t.waits && (f.Sent == httpcall.Never || f.Limited()):
 			return cmp.Or(unclear, err)
-		case f.Limited() && !once: // the limiter knows the penalty, so next waits for its end
+		case f.Limited() && !once: // no pause here: next waits for the penalty, unless c.Apart
 		case f.Sent == httpcall.Never && f.RetryAfter > 0: // held back by a limit: not before the deadline
 			return cmp.Or(unclear, err)
 		case (f.Sent == httpcall.Never || f.Sent == httpcall.Maybe && c.Again) && !once:

@@ -283,8 +283,8 @@ func (r *Records) Ride(w *table.Writer, made Batch, room int) (stored func(), er
 	}, nil
 }
 
-// add stores notes behind the newest ones of log, and returns log as it is then. The record of the newest notes has at
-// most most bytes; if it would have more, all of it becomes an older record.
+// add stores notes behind the newest ones of log, and returns log as it is then. The bound for the record of the newest
+// notes, in bytes, is most; if it would have more, all of it becomes an older record.
 func add(w *table.Writer, log content, notes []*note, most int, now time.Time) (content, error) {
 	e, sum := log.newest, log.older
 	e.payload = bytes.Clone(e.payload) // nobody knows yet whether the transaction is stored
@@ -329,8 +329,8 @@ func putOlder(w *table.Writer, payload []byte) ([]byte, error) {
 	return value, w.AppendSealed(Older, k, value)
 }
 
-// drop deletes the oldest of the older records: those that are too old, and those beyond most bytes. It returns the
-// total of the others.
+// drop deletes the oldest of the older records: those that are too old, and, if all have more bytes than the bound
+// most, as many as bring them below it. It returns the total of the others.
 func drop(w *table.Writer, sum total, most int64, now time.Time) (total, error) {
 	if sum.bytes > most {
 		most -= most / spare

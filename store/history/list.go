@@ -206,6 +206,8 @@ func (s *scan) id(w uint16) uint32 {
 
 func (s *scan) word(n *entry, i int) string { return s.d.words[n.words[i]] }
 
+// note reads one note. What a later note says about a message is remembered until the note is read that the message
+// came.
 func (s *scan) note(n *entry) {
 	switch n.kind {
 	case cameNote, judgedNote:
