@@ -294,17 +294,11 @@ func (j *judge) program(i int, h *Handler) {
 	program := h.Run[0]
 	if strings.ContainsRune(program, '/') {
 		program = j.path(program)
-	} else {
-		for dir := range strings.SplitSeq(searchPath, ":") {
-			if _, err := os.Stat(filepath.Join(dir, h.Run[0])); err == nil {
-				program = filepath.Join(dir, h.Run[0])
-				break
-			}
-		}
+	} else if program = inSearchPath(program); program == "" {
+		j.fault(i, "run", "%s is in none of %s", h.Run[0], searchPath)
+		return
 	}
 	switch st, err := os.Stat(program); {
-	case err != nil && !strings.ContainsRune(program, '/'):
-		j.fault(i, "run", "%s is in none of %s", program, searchPath)
 	case err != nil:
 		j.fault(i, "run", "%s: %s", program, config.Reason(err))
 	case !st.Mode().IsRegular() || st.Mode().Perm()&0o111 == 0:
@@ -314,6 +308,18 @@ func (j *judge) program(i int, h *Handler) {
 	default:
 		h.Run = append([]string{program}, h.Run[1:]...)
 	}
+}
+
+// inSearchPath returns the path of the first program with that name in searchPath; empty: there is none. It never looks in
+// the current folder.
+func inSearchPath(name string) string {
+	for dir := range strings.SplitSeq(searchPath, ":") {
+		path := filepath.Join(dir, name)
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	return ""
 }
 
 // path returns p as an absolute path; a relative p starts from the file's folder.

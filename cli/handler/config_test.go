@@ -39,6 +39,7 @@ func TestFaults(t *testing.T) {
 		"no program":                            {"[[handlers]]\nname = \"a\"\n", "F:1: run: want the program"},
 		"a program that is not there":           {"[[handlers]]\nname = \"a\"\nrun = [\"./no.sh\"]\n", "F:3: run: DIR/no.sh: no such file"},
 		"a program that is not in the path":     {"[[handlers]]\nname = \"a\"\nrun = [\"no-such-program\"]\n", "F:3: run: no-such-program is in none of"},
+		"a program of the current folder":       {"[[handlers]]\nname = \"a\"\nrun = [\"config.go\"]\n", "F:3: run: config.go is in none of"},
 		"a file that is no program":             {"[[handlers]]\nname = \"a\"\nrun = [\"./plain\"]\n", "F:3: run: DIR/plain is no program: chmod"},
 		"a command without a slash":             {one(`command = "a"`), "F:4: command: want a command"},
 		"a command of another bot":              {one(`command = "/a@b"`), "F:4: command: want a command"},
