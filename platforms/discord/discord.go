@@ -220,10 +220,7 @@ func tokenID(token relay.Secret) (relay.BotID, bool) {
 		return "", false
 	}
 	id, err := guilds.ParseID(string(raw))
-	if err != nil || id.String() != string(raw) { // not spelled as Discord spells ids
-		return "", false
-	}
-	return relay.BotID(id.String()), true
+	return relay.BotID(id.String()), err == nil
 }
 
 // Descriptor implements platforms.Bot, with the values of the gateway's own Discord adapter.
