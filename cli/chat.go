@@ -17,6 +17,7 @@ func (c *core) chatSection() (sections []web.Section) {
 	for _, p := range c.hub.Bots() {
 		if bot, ok := p.(*local.Web); ok {
 			sections = append(sections, chat.New(bot.Rooms(), c.service, chat.Options{
+				// In the web chat of an instance the person's id is the instance's.
 				Bound: func(ctx context.Context, i relay.InstanceID) (bool, error) {
 					all, err := c.db.Bindings(ctx, store.BindingFilter{Platform: local.WebID, User: relay.UserID(i), Instance: i})
 					return len(all) > 0, err

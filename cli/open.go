@@ -118,7 +118,7 @@ func (a *app) client(ctx context.Context, changes bool) (c *admin.Client, done f
 	if f.client != nil {
 		return f.client, func() error { return nil }, nil
 	}
-	cfg, nothing := f.cfg, func() error { return nil } // nothing removes the empty database, if there is one
+	cfg, nothing := f.cfg, func() error { return nil } // if a database is made for this command alone, the function removes it
 	if cfg.Cluster.On() {
 		return nil, nil, errNotHere(cfg)
 	}

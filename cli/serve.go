@@ -151,7 +151,7 @@ func (s *serving) lead(ctx, hurry context.Context, cfg *config.Config, open func
 	r := newReloader(cfg, bots, core, g, log)
 	r.stopping = ctx.Done()
 	again := s.app.where
-	again.shard = cfg.OneOf()
+	again.shard = cfg.OneOf() // a reload reads the file of this shard alone
 	r.load, r.level, r.manager = again.config, &s.level, s.manager
 	core.reload, core.tls = r.reload, d.tls
 	if d.metrics != nil {
@@ -173,7 +173,7 @@ func (s *serving) lead(ctx, hurry context.Context, cfg *config.Config, open func
 			return nil
 		})
 	}
-	if s.app.makes == nil { // setup gives the advice itself
+	if s.app.makes == nil { // not started by setup, which gives the advice itself
 		advise(ctx, cfg, db, log)
 	}
 	debug.FreeOSMemory() // an idle process would keep memory that only the start needed

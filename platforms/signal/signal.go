@@ -7,8 +7,8 @@
 // Invariants, besides those of package platforms:
 //
 //  1. The daemon tells Signal that a message was delivered before we have it. Waiting messages are stored together, and
-//     few may wait, so that a crash loses only those that were on their way; a stop loses none that was read.
-//     cli/help/signal.md says so.
+//     few may wait, so that a crash loses only those that were on their way; an orderly stop loses no message that was
+//     read. cli/help/signal.md says so.
 //  2. A message whose outcome is unknown is never sent again: Signal accepts no key for it.
 //  3. A file is sent as its bytes; the daemon never gets a path.
 package signal
@@ -71,8 +71,8 @@ type Bot struct {
 	log     *slog.Logger
 	wait    backoff.Backoff // before the stream is opened again
 	silence time.Duration   // after so much silence the stream counts as dead
-	lastTry time.Duration
-	captcha atomic.Bool // Signal wants a captcha, as the last message showed
+	lastTry time.Duration   // how long the last events may take to be stored when the bot is to stop
+	captcha atomic.Bool     // Signal wants a captcha, as the last message showed
 }
 
 var (

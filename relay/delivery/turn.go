@@ -32,7 +32,7 @@ const (
 	// its next question right after the last answer, so programEnds only lets the gateway finish. An agent may also
 	// leave a program without an answer; then the gateway stops typing, and programSilent ends the turn. Gateways of
 	// June 2026 do not type, so they get turnSilent; if their turn is longer, the next entry interrupts it, and they
-	// answer it at once. A turn outlives its session, and this process.
+	// answer it at once. A turn goes on in the agent when its session ends, and when this process does.
 	programEnds   = time.Second
 	programSilent = 10 * time.Second
 )

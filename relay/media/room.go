@@ -220,7 +220,7 @@ func (k *Keeper) look(ctx context.Context) {
 			past = append(past, r.ID)
 		case r.State == relay.MediaWaiting:
 			j := k.jobs.add(r.ID)
-			if len(r.Needed) == 0 && !k.jobs.isRunning(j) { // it may wait for room that it does not need any more
+			if len(r.Needed) == 0 && !k.jobs.isRunning(j) { // its fetch may wait for room, though no entry needs the file
 				k.again(j, 0)
 			}
 		}

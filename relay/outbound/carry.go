@@ -79,8 +79,8 @@ func (who *Caller) ask(ctx context.Context, t target, a relay.Prompt) (relay.Res
 	return res, err
 }
 
-// asked stores the outcome of r, which was to be posted. If a prompt cannot be withdrawn, or its message cannot be
-// noted, its gateway is told nothing else because of that.
+// asked stores the outcome of r, which was to be posted. A failure to withdraw the prompt, or to store its
+// message, does not change the answer that the gateway gets.
 func (who *Caller) asked(ctx context.Context, r prompt.Record, former *prompt.Record, res relay.Result, failed error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
@@ -114,7 +114,7 @@ func (who *Caller) followUp(ctx context.Context, a relay.FollowUp) (relay.Result
 	}
 	send := relay.Send{Chat: c.Chat, Content: a.Content, Meta: a.Meta}
 	if _, ok := p.(platforms.Threader); ok && send.Meta.ThreadID != "" && relay.ChatID(send.Meta.ThreadID) != c.Chat {
-		// No capability reaches another chat.
+		// The thread is a chat of its own, which no capability reaches: the answer goes there as an ordinary message.
 		t, err := who.allowed(ctx, relay.Request{Platform: c.Bot.Platform, Bot: c.Bot.ID, Action: send})
 		if err != nil {
 			return relay.Result{}, errNoCapability

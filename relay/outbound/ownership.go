@@ -28,7 +28,7 @@ func (who *Caller) mayTouch(ctx context.Context, p platforms.Bot, f gate.ActFact
 		return gate.MayDelete(m), err
 	case relay.React:
 		if left {
-			return true, nil // allowed refuses the reaction later, with unquoted
+			return true, nil // the reaction is refused later: the message that it names stayed in the former chat (unquoted)
 		}
 		m, err := who.reactionFacts(ctx, p, a)
 		return gate.MayReact(m), err

@@ -10,10 +10,10 @@ import (
 )
 
 // route finds the bot for a request. A platform and a bot id in the frame must be one of the session's identities; a
-// foreign bot is declined like a foreign chat. A frame that names neither is for the first identity, unless known,
-// which tells whether a bot knows the request's chat, returns true for exactly one other. sure is false if known
-// returns false for each. Every session also serves the bot of programs, after all others: a program's chat is found
-// there if known returns true for it.
+// foreign bot is declined like a foreign chat. A frame that names neither is for the first identity. known tells whether
+// a bot knows the request's chat: if it returns true for exactly one other identity, the frame is for that one, and if it
+// returns false for each, sure is false. Every session also serves the bot of programs, after all others: a program's
+// chat is found there if known returns true for it.
 func (who *Caller) route(r relay.Request, known func(platforms.Bot) (bool, error)) (p platforms.Bot, sure bool, err error) {
 	p, sure, err = who.routeOwn(r, known)
 	programs := who.out.bots.Bot(relay.ProgramBot())

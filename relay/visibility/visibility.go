@@ -1,8 +1,9 @@
 // Package visibility remembers who can see which chat, as the platforms say. If a platform does not say whether
 // somebody sees a chat, the answer counts as no.
 //
-// A person's own message in a shared chat proves for a minute that they see it, also for actions there: where Telegram
-// hides the members, nobody could be answered otherwise.
+// A person's own message in a shared chat proves for a minute that they see it. The gate needs that proof for actions,
+// too: a gateway may answer in the chat only if a person of its own sees it, and where Telegram hides the members, no
+// other proof exists.
 package visibility
 
 import (

@@ -20,7 +20,7 @@ func (f *File) isSplit() (split bool, err error) {
 	return split, err
 }
 
-// gather merges the pages of the root. It makes a bucket beside every other one and deletes it again, so that
+// gather merges the pages of the root. Right behind each bucket it makes an empty one and deletes it again, so that
 // bbolt looks at every page of the root.
 func gather(t *bolt.Tx) error {
 	t.Cursor().Bucket().FillPercent = 1 // with this bbolt merges pages that are less than half full

@@ -28,7 +28,7 @@ const (
 	hasMore   verdict = "it has more than the log"
 	foreign   verdict = "it never was in this cluster"
 	elsewhere verdict = "the log went on without what it has"
-	tooOld    verdict = "the log no longer has its entry" // the file may be merely behind: its history shows that
+	tooOld    verdict = "the log no longer has its entry" // such a file is either only behind, which its history shows, or foreign
 )
 
 // newest is what is known about a log in order to judge a file that is at entry n.
